@@ -1,0 +1,1 @@
+"""Where agents connect: HTTP, SSE and WebSocket, all behind one relay."""

@@ -1,0 +1,1 @@
+"""Where models answer: the dialects, the profiles and the only HTTP client."""
