@@ -1,1 +1,1 @@
-"""What is said: JSON, SSE framing, requests, items, events and the Response object. No decisions, no I/O."""
+"""What is said: JSON, SSE framing, requests, items, events, the Response. No decisions, no I/O."""
