@@ -1,8 +1,8 @@
 """What real function-only servers refuse, as rules over a request body.
 
-The scripted upstream asks it. Each rule is one refusal seen on a real server. A body that passes here
-is one that vLLM, SGLang, llama.cpp, Ollama, LM Studio, ds4, DeepSeek, Kimi and Mistral would all
-take. The rules add up: no single server is this strict.
+The scripted upstream asks it. Each rule is one refusal seen on a real server. A body that passes
+here is one that vLLM, SGLang, llama.cpp, Ollama, LM Studio, ds4, DeepSeek, Kimi and Mistral would
+all take. The rules add up: no single server is this strict.
 """
 
 import json
