@@ -1,0 +1,172 @@
+"""Calls and their outputs: every call gets exactly one output, directly behind the calls of its model turn.
+
+Function-only servers demand that (Q46), while a Responses history is looser: one custom call may have several outputs
+(codex-cli 0.171, code mode), an interrupt leaves calls unanswered, messages may stand in between.
+
+| case | what becomes of it |
+| --- | --- |
+| output without a call | 400 with the API's own text; a tool_search_output is left out instead, never an error |
+| unanswered call of the response that is being continued | 400 with the API's own text |
+| any other unanswered call | a synthetic output, so that an interrupted thread can go on |
+| several outputs | merged into one; one that comes after the model has spoken again becomes a message in its place |
+| one call_id for several calls | each call pairs with the output behind it; later ones get a numbered id upstream |
+"""
+
+from typing import Final
+
+from msgspec import Struct
+
+from gateway.errors import RequestError
+from gateway.wire.json import JSON
+
+OUTPUT_OF: Final = {
+    "function_call": "function_call_output",
+    "custom_tool_call": "custom_tool_call_output",
+    "tool_search_call": "tool_search_output",
+}
+_CALL_OF: Final = {output: call for call, output in OUTPUT_OF.items()}
+_WORDS: Final = {"function_call": "function call", "custom_tool_call": "custom tool call"}
+# What Codex itself says of a call that it did not run.
+ABORTED: Final = "aborted"
+
+
+class PairedCall(Struct):
+    """A call in the history.
+
+    Attributes:
+        item: the public call item.
+        upstream_id: the call_id for upstream: the public one, numbered when it stands for several calls.
+        outputs: its output items in order.
+        is_closed: the model has spoken again since.
+    """
+
+    item: JSON
+    upstream_id: str
+    outputs: list[JSON]
+    is_closed: bool = False
+
+
+class Paired(Struct, frozen=True):
+    """The history in the order that upstream needs.
+
+    Attributes:
+        steps: items as they are, `PairedCall`s in the place of calls, and behind each run of calls the same calls
+            again under `answers`.
+        notes: what was left out, for the log.
+    """
+
+    steps: list["Step"]
+    notes: list[str]
+
+
+class Answer(Struct, frozen=True):
+    """The place where the output of a call goes."""
+
+    call: PairedCall
+
+
+class LateOutput(Struct, frozen=True):
+    """A further output of a call that the model has gone on from."""
+
+    call: PairedCall
+    output: JSON
+
+
+Step = JSON | PairedCall | Answer | LateOutput
+
+
+def pair(items: list[JSON], pending: frozenset[str] = frozenset()) -> Paired:
+    """Pairs the calls of a whole history.
+
+    Args:
+        items: public items in order.
+        pending: call_ids of the response that this request continues; they must be answered.
+
+    Raises:
+        RequestError: an orphan output, or a pending call without one.
+    """
+    return _Pairing(pending).run(items)
+
+
+class _Pairing:
+    def __init__(self, pending: frozenset[str]) -> None:
+        self._pending = pending
+        self._latest: dict[str, PairedCall] = {}
+        self._count: dict[str, int] = {}
+        self._run: list[PairedCall] = []
+        self._steps: list[Step] = []
+        self._notes: list[str] = []
+
+    def run(self, items: list[JSON]) -> Paired:
+        for index, item in enumerate(items):
+            kind = item.get("type")
+            if kind in OUTPUT_OF and item.get("call_id"):
+                self._call(item)
+            elif kind in _CALL_OF:
+                self._output(item, index)
+            else:
+                self._other(item)
+        self._end_run()
+        self._check_pending()
+        return Paired(steps=self._steps, notes=self._notes)
+
+    def _call(self, item: JSON) -> None:
+        call_id = item["call_id"]
+        times = self._count[call_id] = self._count.get(call_id, 0) + 1
+        call = PairedCall(
+            item=item,
+            upstream_id=call_id if times == 1 else f"{call_id}_{times}",
+            outputs=[],
+        )
+        self._close_answered()
+        self._latest[call_id] = call
+        self._run.append(call)
+        self._steps.append(call)
+
+    def _close_answered(self) -> None:
+        """The model speaks again: a run that has outputs already is over."""
+        if any(call.outputs for call in self._run):
+            self._end_run()
+
+    def _output(self, item: JSON, index: int) -> None:
+        kind = item["type"]
+        call = self._latest.get(item.get("call_id") or "")
+        if call is None or OUTPUT_OF[call.item["type"]] != kind:
+            self._orphan(item, index)
+        elif not call.outputs or (not call.is_closed and kind != "tool_search_output"):
+            call.outputs.append(item)
+        elif kind == "tool_search_output":
+            self._notes.append(f"tool_search_output {item['call_id']}: a duplicate, left out")
+        else:
+            self._end_run()
+            self._steps.append(LateOutput(call=call, output=item))
+
+    def _orphan(self, item: JSON, index: int) -> None:
+        kind, call_id = item["type"], item.get("call_id")
+        if kind == "tool_search_output":
+            self._notes.append(f"tool_search_output {call_id}: no call, left out")
+            return
+        words = _WORDS[_CALL_OF[kind]]
+        raise RequestError(
+            f"No tool call found for {words} output with call_id {call_id}.", param="input"
+        )
+
+    def _other(self, item: JSON) -> None:
+        if item.get("role") == "assistant" or item.get("type") == "reasoning":
+            self._close_answered()
+        else:
+            self._end_run()
+        self._steps.append(item)
+
+    def _end_run(self) -> None:
+        for call in self._run:
+            call.is_closed = True
+            self._steps.append(Answer(call=call))
+        self._run = []
+
+    def _check_pending(self) -> None:
+        for call_id in self._pending:
+            call = self._latest.get(call_id)
+            if call is not None and not call.outputs and call.item["type"] in _WORDS:
+                words = _WORDS[call.item["type"]]
+                raise RequestError(f"No tool output found for {words} {call_id}.", param="input")

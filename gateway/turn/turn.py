@@ -1,0 +1,306 @@
+"""The sans-IO state machine of one response, the same behind blocking JSON, SSE and WebSocket.
+
+Inputs are `send`, `start`, `receive`, `receive_eof`, `fail`, `cancel`; after each of them `events_to_send` gives the
+public events that may leave now. The transports differ only in what they do with these.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from msgspec import Struct
+
+from gateway.errors import GatewayError, InternalError, UpstreamError
+from gateway.tools.row import CallIds, NewId
+from gateway.tools.table import ToolOptions
+from gateway.turn import items as flight
+from gateway.turn.history import History, call_ids
+from gateway.turn.request import prepare
+from gateway.turn.state import ENDS, ItemState, ItemTrigger, Trigger, TurnState, next_turn_state
+from gateway.wire import events
+from gateway.wire.json import JSON
+from gateway.wire.response import ended, new_response
+
+# The API's own bound on call ids; a longer one from upstream is replaced.
+MAX_CALL_ID_CHARS: Final = 64
+
+_DELTAS: Final = frozenset(
+    f"response.{kind}.delta"
+    for kind in (
+        "output_text",
+        "refusal",
+        "reasoning_text",
+        "reasoning_summary_text",
+        "function_call_arguments",
+    )
+)
+
+
+class TurnOptions(Struct, frozen=True):
+    """What profile and configuration say about a turn.
+
+    Attributes:
+        tools: see `ToolOptions`.
+        model: the upstream's name of the model, None for the request's own.
+    """
+
+    tools: ToolOptions = ToolOptions()
+    model: str | None = None
+
+
+class Turn:
+    """One response.
+
+    Args:
+        request: the checked public request.
+        history: what its `previous_response_id` stands for.
+        options: see `TurnOptions`.
+        new_id: makes ids from a prefix.
+        now: seconds since 1970.
+
+    Raises:
+        RequestError: the request cannot be lowered; nothing has been sent then.
+    """
+
+    def __init__(
+        self,
+        request: JSON,
+        history: History,
+        options: TurnOptions,
+        new_id: NewId,
+        now: Callable[[], int],
+    ) -> None:
+        self._request = request
+        self._history = history
+        self._new_id = new_id
+        self._now = now
+        self._prepared = prepare(request, history, options.tools, options.model or request["model"])
+        self._known_call_ids = call_ids(self._prepared.items)
+        self._slot: flight.ItemSlot | None = None
+        self._index = -1
+        self._sequence = 0
+        self._events: list[JSON] = []
+        # Once the public stream has begun, an error can no longer be an HTTP status.
+        self.is_started = False
+        self.output: list[JSON] = []
+        self._given: list[JSON] = []
+        self.notes = list(self._prepared.notes)
+        self.error: GatewayError | None = None
+        self.state = TurnState.NEW
+        self.response = new_response(request, self._prepared.public_tools, new_id("resp"), now())
+
+    # -- what the caller may ask
+
+    @property
+    def is_done(self) -> bool:
+        """Whether an end has been reached."""
+        return self.state in ENDS
+
+    @property
+    def new_items(self) -> list[JSON]:
+        """The input items of this turn alone."""
+        return self._prepared.new_items
+
+    @property
+    def given_output(self) -> list[JSON]:
+        """The finished items that the client has been given: what a later turn continues from."""
+        return self._given
+
+    def request_to_send(self) -> JSON:
+        """The lowered request for the dialect."""
+        return self._prepared.lowered
+
+    def next_history(self) -> History:
+        """What is continued from after this turn."""
+        return self._history.extended(self._prepared.new_items, self._given)
+
+    def events_to_send(self) -> list[JSON]:
+        """The public events that may leave, in order, each of them once."""
+        ready, self._events = self._events, []
+        return ready
+
+    # -- what happens
+
+    def send(self) -> None:
+        """The lowered request is on its way."""
+        self._advance(Trigger.SEND)
+
+    def start(self) -> None:
+        """Begins the public stream, once."""
+        if self.state is TurnState.SENT:
+            self._advance(Trigger.START)
+            self._begin()
+
+    def _begin(self) -> None:
+        self.is_started = True
+        self._emit([events.lifecycle("created", self.response)])
+        self._emit([events.lifecycle("in_progress", self.response)])
+
+    def heartbeat(self) -> None:
+        """Breaks a silence: a repeated `response.in_progress`, since clients' idle timers ignore anything less."""
+        self.start()
+        if self.state is TurnState.STREAMING:
+            self._emit([events.lifecycle("in_progress", self.response)])
+
+    def warm_up(self) -> None:
+        """Answers `generate: false`: complete at once, no output, nothing upstream."""
+        self._advance(Trigger.WARM_UP)
+        self._begin()
+        self._finish("completed", None, completed_at=self._now())
+
+    def receive(self, event: JSON) -> None:
+        """Takes one canonical event of the upstream's answer."""
+        if self.state is not TurnState.STREAMING:
+            # While streaming the row leads back to itself; the table is asked only where it can say something new.
+            self.start()
+            self._advance(Trigger.EVENT)
+            if self.is_done:
+                return
+        kind = event["type"]
+        if kind in _DELTAS and self._slot is not None:
+            self._emit(self._slot.item.delta(event))
+            return
+        handler = _HANDLERS.get(kind)
+        if handler is not None:
+            handler(self, event)
+        else:
+            self._foreign(event)
+
+    def _added(self, event: JSON) -> None:
+        self._index += 1
+        item = event["item"]
+        make = _ITEMS.get(item["type"], Turn._open_foreign)
+        self._slot = flight.ItemSlot(make(self, item))
+        self._emit(self._slot.item.open())
+
+    def _open_message(self, item: JSON) -> flight.OpenItem:
+        return flight.Message(self._index, self._new_id)
+
+    def _open_reasoning(self, item: JSON) -> flight.OpenItem:
+        return flight.Reasoning(self._index, self._new_id)
+
+    def _open_call(self, item: JSON) -> flight.OpenItem:
+        ids = CallIds(
+            new_id=self._new_id, call_id=self._own_call_id(item), output_index=self._index
+        )
+        return flight.Call(self._prepared.table.open_call(item["name"], ids))
+
+    def _open_foreign(self, item: JSON) -> flight.OpenItem:
+        return flight.Foreign(self._index, self._new_id, item)
+
+    def _own_call_id(self, item: JSON) -> str:
+        """The upstream's call_id where it is usable, else our own (Q21, Q22)."""
+        call_id = item.get("call_id")
+        is_usable = isinstance(call_id, str) and 0 < len(call_id) <= MAX_CALL_ID_CHARS
+        if not is_usable or call_id in self._known_call_ids:
+            call_id = self._new_id("call")
+        self._known_call_ids.add(call_id)
+        return str(call_id)
+
+    def _done(self, event: JSON) -> None:
+        slot = self._open_slot()
+        item = event["item"]
+        is_cut = item.get("status") == "incomplete"
+        slot.advance(ItemTrigger.CUT if is_cut else ItemTrigger.DONE)
+        public, finished = slot.item.cut(item) if is_cut else slot.item.close(item)
+        self._emit(public)
+        self._slot = None
+        if finished is None:
+            return
+        self.output.append(finished)
+        if public and public[-1]["type"] == "response.output_item.done":
+            self._given.append(finished)
+
+    def _open_slot(self) -> flight.ItemSlot:
+        if self._slot is None:
+            raise InternalError("turn: an item ends that was never added")
+        return self._slot
+
+    def _foreign(self, event: JSON) -> None:
+        if self._slot is not None and "output_index" in event:
+            self._emit(self._slot.item.delta(event))
+        else:
+            self._emit([{**event}])
+
+    def _completed(self, event: JSON) -> None:
+        self._advance(Trigger.COMPLETE)
+        self._finish("completed", _usage(event), completed_at=self._now())
+
+    def _incomplete(self, event: JSON) -> None:
+        self._advance(Trigger.INCOMPLETE)
+        details = event["response"]["incomplete_details"]
+        self._finish("incomplete", _usage(event), incomplete_details=details)
+
+    def _failed(self, event: JSON) -> None:
+        error = event["response"]["error"]
+        self.error = UpstreamError(error["message"], code=error["code"])
+        self._advance(Trigger.FAIL)
+        self._finish("failed", _usage(event), error=error)
+
+    def receive_eof(self) -> None:
+        """The answer has ended. Without a terminal event before it that is a failure, never `completed`."""
+        self.start()
+        if not self.is_done:
+            self._advance(Trigger.EOF)
+            self.error = UpstreamError("The model server's answer ended before it was complete.")
+            self._finish("failed", None, error=self.error.response_error())
+
+    def fail(self, error: GatewayError) -> None:
+        """Ends the turn with an error. Before the stream has begun that is all the caller's to say."""
+        if self.is_done:
+            return
+        is_streaming = self.state is TurnState.STREAMING
+        self.error = error
+        self._advance(Trigger.FAIL)
+        if is_streaming:
+            self._finish("failed", None, error=error.response_error())
+        else:
+            self.response = ended(self.response, "failed", [], None, error=error.response_error())
+
+    def cancel(self) -> None:
+        """The client is gone: nothing more is sent, what it has been given stays."""
+        if not self.is_done:
+            self._advance(Trigger.CANCEL)
+            self._slot = None
+            self.response = ended(self.response, "cancelled", self.output, None)
+
+    # -- inside
+
+    def _advance(self, trigger: Trigger) -> None:
+        self.state = next_turn_state(self.state, trigger)
+
+    def _emit(self, public: list[JSON]) -> None:
+        """Numbers fresh events and lines them up. They are ours, hence the one change in place."""
+        for event in public:
+            event["sequence_number"] = self._sequence
+            self._sequence += 1
+        self._events += public
+
+    def _finish(self, status: str, usage: JSON | None, **fields: object) -> None:
+        self._abandon()
+        self.response = ended(self.response, status, self.output, usage, **fields)
+        self._emit([events.lifecycle(status, self.response)])
+
+    def _abandon(self) -> None:
+        """Closes the item that an end of our own making has found open."""
+        if self._slot is not None and self._slot.state is ItemState.OPEN:
+            self._done({"item": {"status": "incomplete"}})
+
+
+def _usage(event: JSON) -> JSON | None:
+    usage: JSON | None = event["response"].get("usage")
+    return usage
+
+
+_ITEMS: Final[dict[str, Callable[[Turn, JSON], flight.OpenItem]]] = {
+    "message": Turn._open_message,
+    "reasoning": Turn._open_reasoning,
+    "function_call": Turn._open_call,
+}
+
+_HANDLERS: Final[dict[str, Callable[[Turn, JSON], None]]] = {
+    "response.output_item.added": Turn._added,
+    "response.output_item.done": Turn._done,
+    "response.completed": Turn._completed,
+    "response.incomplete": Turn._incomplete,
+    "response.failed": Turn._failed,
+}
