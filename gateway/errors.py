@@ -1,7 +1,7 @@
 """Every error that can reach a client, and its three wire forms (HTTP body, WebSocket frame, `response.failed`).
 
-Two families, as in h11: `RequestError` is the agent's fault, `UpstreamError` the model server's; `InternalError` is ours.
-Nothing here ever carries a stack trace or an internal name.
+Two families, as in h11: `RequestError` is the agent's fault, `UpstreamError` the model server's; `InternalError` is
+ours. Nothing here ever carries a stack trace or an internal name.
 """
 
 from collections.abc import Mapping

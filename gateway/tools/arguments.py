@@ -1,7 +1,7 @@
 """The incremental reader of a custom tool's arguments: JSON fragments in, the tool's free text out, at any split.
 
 A function-only model wraps the text of a custom tool into JSON, mostly `{"input": "…"}`. The text must leave as it
-comes, and what has left cannot be taken back: the deltas always concatenate to the final input. Hence four ways to read:
+comes, and what has left cannot be taken back: the deltas always concatenate to the final input. Four ways to read:
 
 | arguments begin with | way | text |
 | --- | --- | --- |

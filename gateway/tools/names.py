@@ -11,7 +11,7 @@ from msgspec import Struct
 
 # OpenAI, Azure, Groq and most local servers refuse longer names (Q51); Codex makes up to 128 (codex-cli 0.171).
 MAX_NAME_CHARS = 64
-# 48 bits: two names of one request meet by chance once in 10^13 requests of 8 tools; Codex cuts its own with 12 as well.
+# 48 bits: two names of one request practically never meet. Codex cuts its own names with 12 as well.
 HASH_CHARS = 12
 SEPARATOR = "__"
 # The top level under another name: "functions" of responses-lite (codex-cli 0.171).

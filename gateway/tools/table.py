@@ -10,6 +10,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from gateway.tools import custom, function, hosted, promotion, search
+from gateway.tools.hosted import Policy
 from gateway.tools.names import DEFAULT_RULE, TOP_LEVEL_ALIAS, NameBook, NameRule
 from gateway.tools.namespace import Declared, flatten
 from gateway.tools.row import CallIds, CallStream, Row
@@ -39,7 +40,7 @@ class ToolOptions(Struct, frozen=True):
 
     name_rule: NameRule = DEFAULT_RULE
     deferred: Literal["withhold", "eager"] = "withhold"
-    hosted: hosted.Policy = "drop"
+    hosted: Policy = "drop"
 
 
 class ToolTable:
