@@ -1,4 +1,4 @@
-"""What can be set: a TOML file, then the environment, then flags. The unknown is named, not ignored.
+"""What can be set: a TOML file, then the environment, then flags; what is unknown is an error.
 
 One Struct a section. A value may stand in the file (`[server] port = 8790`), in the environment
 (`RESPONSES_GATEWAY_SERVER_PORT=8790`, or by its flag's name, `RESPONSES_GATEWAY_PORT`), or in a

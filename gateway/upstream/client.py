@@ -1,0 +1,220 @@
+"""The one HTTP client: opens a request at the model server, hands out the bytes of the answer.
+
+It knows no dialect. A connection that fails before any byte of an answer is tried once more; a
+status never is, clients do that themselves. Its key is read from the environment by the caller and
+is never logged.
+"""
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from gateway import __version__
+from gateway.errors import UpstreamError
+from gateway.wire.json import MalformedJSON, loads
+
+# Model servers on uvicorn or node close an idle connection after 5 s: ours must go first, or a
+# request would be written into a connection that is just being closed.
+KEEPALIVE_SECONDS = 4.0
+# An error's body is read for its message only.
+MAX_ERROR_BYTES = 1024 * 1024
+# A list of models (OpenRouter's is 600 KB).
+MAX_JSON_BYTES = 16 * 1024 * 1024
+# Asking a server what it is must not hold up a start.
+GET_TIMEOUT_SECONDS = 10.0
+# A second try on a fresh connection; a server that refuses twice is down.
+ATTEMPTS = 2
+
+
+class Answer:
+    """An answer whose status is known and whose body is still on its way."""
+
+    def __init__(self, response: aiohttp.ClientResponse, host: str) -> None:
+        self._response = response
+        self._host = host
+        self.status = response.status
+        self.headers: Mapping[str, str] = response.headers
+        self.content_type = response.content_type
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The body as it arrives, in the server's own pieces."""
+        try:
+            async for chunk in self._response.content.iter_any():
+                yield chunk
+        except TimeoutError:
+            raise _silent(self._host) from None
+        except (aiohttp.ClientError, OSError):
+            raise UpstreamError(
+                f"The model server at {self._host} broke off its answer.",
+                code="upstream_broke_off",
+            ) from None
+
+    async def read(self, limit: int = MAX_ERROR_BYTES) -> bytes:
+        """The body, at most `limit` bytes of it."""
+        parts: list[bytes] = []
+        size = 0
+        async for chunk in self.chunks():
+            parts.append(chunk)
+            size += len(chunk)
+            if size >= limit:
+                self.close()
+                break
+        return b"".join(parts)[:limit]
+
+    def close(self) -> None:
+        """Break the connection off at once: the server stops generating. Harmless after the end."""
+        self._response.close()
+
+
+class UpstreamClient:
+    """Requests to one model server.
+
+    Args:
+        url: its base, ending in /v1 without a slash.
+        api_key: sent as a bearer token; "" for none.
+        connect_timeout: seconds until a connection must stand.
+        idle_timeout: seconds of silence after which the server counts as dead.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        api_key: str = "",
+        *,
+        connect_timeout: float = 10.0,
+        idle_timeout: float = 1800.0,
+    ) -> None:
+        self.url = url
+        # For messages: without what a URL may carry of a password.
+        self.host = urlsplit(url).netloc.rpartition("@")[2]
+        self._headers = {
+            "Accept": "text/event-stream, application/json",
+            # A compressed stream would come in bursts of the compressor's making.
+            "Accept-Encoding": "identity",
+            "User-Agent": f"responses-gateway/{__version__}",
+        }
+        if api_key:
+            self._headers["Authorization"] = f"Bearer {api_key}"
+        self._timeout = aiohttp.ClientTimeout(
+            total=None, sock_connect=connect_timeout, sock_read=idle_timeout
+        )
+        self._open_session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def open(self, path: str, body: bytes) -> Answer:
+        """POST a JSON body; the answer is returned as soon as its status is known.
+
+        Raises:
+            UpstreamError: when no answer came.
+        """
+        headers = {"Content-Type": "application/json"}
+        return Answer(await self._request("POST", path, headers, body, self._timeout), self.host)
+
+    async def get_json(self, path: str) -> Any:
+        """GET a JSON document.
+
+        Raises:
+            UpstreamError: when there is none.
+        """
+        timeout = aiohttp.ClientTimeout(total=GET_TIMEOUT_SECONDS)
+        answer = Answer(await self._request("GET", path, {}, None, timeout), self.host)
+        try:
+            body = await answer.read(MAX_JSON_BYTES)
+        finally:
+            answer.close()
+        if answer.status != 200:
+            raise UpstreamError(
+                f"The model server at {self.host} answered GET {path} with {answer.status}.",
+                status=answer.status if answer.status >= 400 else 502,
+            )
+        try:
+            return loads(body)
+        except MalformedJSON:
+            raise UpstreamError(
+                f"The model server at {self.host} answered GET {path} with no JSON."
+            ) from None
+
+    async def close(self) -> None:
+        """Close every connection."""
+        if self._open_session is not None:
+            await self._open_session.close()
+            self._open_session = None
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        limits: aiohttp.ClientTimeout,
+    ) -> aiohttp.ClientResponse:
+        failure: BaseException | None = None
+        for _ in range(ATTEMPTS):
+            try:
+                return await self._session().request(
+                    method,
+                    self.url + path,
+                    headers=headers,
+                    data=body,
+                    timeout=limits,
+                    # The key must not follow to another host, and a redirected POST loses its body.
+                    allow_redirects=False,
+                )
+            except TimeoutError as error:
+                raise _silent(self.host) from error
+            except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, OSError) as error:
+                failure = error
+            except (aiohttp.ClientError, ValueError) as error:
+                raise UpstreamError(
+                    f"The model server at {self.host} gave an answer that is not HTTP.",
+                    code="upstream_unreachable",
+                ) from error
+        raise UpstreamError(
+            f"The model server at {self.host} cannot be reached ({_reason(failure)}).",
+            code="upstream_unreachable",
+        ) from failure
+
+    def _session(self) -> aiohttp.ClientSession:
+        if self._open_session is None:
+            connector = aiohttp.TCPConnector(
+                # The model server queues better than a pool that nobody sees.
+                limit=0,
+                keepalive_timeout=KEEPALIVE_SECONDS,
+            )
+            self._open_session = aiohttp.ClientSession(
+                connector=connector,
+                headers=self._headers,
+                timeout=self._timeout,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                raise_for_status=False,
+            )
+        return self._open_session
+
+
+def _silent(host: str) -> UpstreamError:
+    return UpstreamError(
+        f"The model server at {host} did not answer in time.", status=504, code="upstream_timeout"
+    )
+
+
+def _reason(failure: BaseException | None) -> str:
+    """In words: an errno's text, or that the server hung up."""
+    if isinstance(failure, aiohttp.ClientConnectorDNSError):
+        return "its name is not known"
+    if isinstance(failure, OSError) and failure.errno:
+        return os.strerror(failure.errno).lower()
+    return "it closed the connection"
