@@ -192,6 +192,10 @@ class ToolTable:
         """The tools that are sent upstream, in order."""
         return [row for row in self._rows.values() if not row.is_withheld]
 
+    def rows_of_history(self) -> list[Row]:
+        """Tools that the request does not declare itself: loaded ones and those of `additional_tools` items."""
+        return [row for row in self._rows.values() if not row.path.startswith("tools[")]
+
     def lower(self, rows: list[Row]) -> list[JSON]:
         """Their declarations for upstream, hosted ones that may pass behind them."""
         return [self._lower_row(row) for row in rows] + self._hosted

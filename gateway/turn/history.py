@@ -38,6 +38,9 @@ class History(Struct, frozen=True):
             output: the items that the client has been given.
         """
         pending = frozenset(item["call_id"] for item in output if item["type"] in _PENDING_TYPES)
+        if any(item["type"] == "compaction" for item in output):
+            # The sealed summary stands for all that was before it.
+            return History(items=tuple(output), pending=pending)
         return History(items=(*self.items, *new_items, *output), pending=pending)
 
     def new_items(self, request: JSON) -> list[JSON]:

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from gateway.tools.choice import lower_choice
 from gateway.tools.table import ToolOptions, ToolTable
+from gateway.turn import compaction
 from gateway.turn.history import History
 from gateway.turn.lowering import lower_items
 from gateway.turn.pairing import pair
@@ -40,6 +41,7 @@ class Prepared(Struct, frozen=True):
         items: the whole history with it.
         table: the tools, for the way back.
         public_tools: the echo.
+        is_compaction: the model is asked for a summary.
         notes: what was left out, for the log.
     """
 
@@ -48,10 +50,17 @@ class Prepared(Struct, frozen=True):
     items: list[JSON]
     table: ToolTable
     public_tools: list[JSON]
+    is_compaction: bool
     notes: list[str]
 
 
-def prepare(request: JSON, history: History, options: ToolOptions, model: str) -> Prepared:
+def prepare(
+    request: JSON,
+    history: History,
+    options: ToolOptions,
+    model: str,
+    sealer: compaction.Sealer = compaction.NO_SEALER,
+) -> Prepared:
     """Lowers a checked request.
 
     Args:
@@ -59,16 +68,20 @@ def prepare(request: JSON, history: History, options: ToolOptions, model: str) -
         history: what `previous_response_id` stands for; empty when the request has none.
         options: what profile and configuration say about tools.
         model: the upstream's name of the model.
+        sealer: opens compaction items.
 
     Raises:
         RequestError: an orphan output, an unanswered pending call, a choice of a tool that is not there, …
     """
     new_items = history.new_items(request)
-    items = [*history.items, *new_items]
+    is_compaction = compaction.is_compaction(new_items)
+    if is_compaction:
+        new_items = new_items[:-1]
+    items = compaction.expand([*history.items, *new_items], sealer)
     tools: list[JSON] = request.get("tools") or []
     table = ToolTable.build(tools, items, options)
-    paired = pair(items, history.pending)
-    chosen = lower_choice(request.get("tool_choice"), table)
+    paired = pair(items, frozenset() if is_compaction else history.pending)
+    chosen = lower_choice("none" if is_compaction else request.get("tool_choice"), table)
     lowered: JSON = {"model": model, "stream": bool(request.get("stream"))}
     lowered |= {key: request[key] for key in PASSED_FIELDS if request.get(key) is not None}
     if request.get("instructions"):
@@ -81,11 +94,14 @@ def prepare(request: JSON, history: History, options: ToolOptions, model: str) -
         if isinstance(request.get("parallel_tool_calls"), bool):
             lowered["parallel_tool_calls"] = request["parallel_tool_calls"]
     lowered["input"] = lower_items(paired, table)
+    if is_compaction:
+        lowered["input"] = compaction.ask(lowered["input"])
     return Prepared(
         lowered=lowered,
         new_items=new_items,
         items=items,
         table=table,
         public_tools=table.public_tools(tools),
+        is_compaction=is_compaction,
         notes=[*table.notes, *paired.notes],
     )

@@ -13,6 +13,7 @@ from gateway.errors import GatewayError, InternalError, UpstreamError
 from gateway.tools.row import CallIds, NewId
 from gateway.tools.table import ToolOptions
 from gateway.turn import items as flight
+from gateway.turn.compaction import NO_SEALER, Sealer, Summarizer, kept_tools, pending_calls
 from gateway.turn.history import History, call_ids
 from gateway.turn.request import prepare
 from gateway.turn.state import ENDS, ItemState, ItemTrigger, Trigger, TurnState, next_turn_state
@@ -41,10 +42,12 @@ class TurnOptions(Struct, frozen=True):
     Attributes:
         tools: see `ToolOptions`.
         model: the upstream's name of the model, None for the request's own.
+        sealer: seals and opens compaction items.
     """
 
     tools: ToolOptions = ToolOptions()
     model: str | None = None
+    sealer: Sealer = NO_SEALER
 
 
 class Turn:
@@ -73,7 +76,10 @@ class Turn:
         self._history = history
         self._new_id = new_id
         self._now = now
-        self._prepared = prepare(request, history, options.tools, options.model or request["model"])
+        self._prepared = prepare(
+            request, history, options.tools, options.model or request["model"], options.sealer
+        )
+        self._summarizer = self._new_summarizer(options.sealer)
         self._known_call_ids = call_ids(self._prepared.items)
         self._slot: flight.ItemSlot | None = None
         self._index = -1
@@ -87,6 +93,12 @@ class Turn:
         self.error: GatewayError | None = None
         self.state = TurnState.NEW
         self.response = new_response(request, self._prepared.public_tools, new_id("resp"), now())
+
+    def _new_summarizer(self, sealer: Sealer) -> Summarizer | None:
+        if not self._prepared.is_compaction:
+            return None
+        tools = kept_tools(self._prepared.table)
+        return Summarizer(sealer, tools, pending_calls(self._prepared.items), self._new_id)
 
     # -- what the caller may ask
 
@@ -149,6 +161,14 @@ class Turn:
 
     def receive(self, event: JSON) -> None:
         """Takes one canonical event of the upstream's answer."""
+        if self._summarizer is None:
+            self._take(event)
+            return
+        self.start()
+        for rewritten in self._summarizer.feed(event):
+            self._take(rewritten)
+
+    def _take(self, event: JSON) -> None:
         if self.state is not TurnState.STREAMING:
             # While streaming the row leads back to itself; the table is asked only where it can say something new.
             self.start()
