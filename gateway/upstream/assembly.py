@@ -110,6 +110,13 @@ class Assembly:
             message.annotations += annotations
             message.logprobs += logprobs
 
+    def annotate_whole(self, annotations: list[JSON], logprobs: list[JSON]) -> None:
+        """The final side notes of the message that is being given; they replace earlier ones."""
+        message = self._last()
+        if type(message) is Message:
+            message.annotations = annotations or message.annotations
+            message.logprobs = logprobs or message.logprobs
+
     def seal(self, fields: JSON | None = None) -> None:
         """What is being given is a whole item: more text begins a new one, which keeps `fields`."""
         self._fields = fields or {}

@@ -7,16 +7,15 @@ care, and which call a fragment belongs to is decided in `slots`.
 from collections.abc import Callable
 from typing import Any
 
-from gateway.upstream.assembly import ENDED_EARLY, Assembly, Cut
+from gateway.upstream.assembly import Cut
 from gateway.upstream.content import Kind, read_parts
-from gateway.upstream.errors import find_error, read_fault, read_text
-from gateway.upstream.framing import Framing, decode
+from gateway.upstream.errors import find_error
 from gateway.upstream.profiles import Profile
+from gateway.upstream.reader import AnswerReader
 from gateway.upstream.slots import CallSlots
 from gateway.upstream.think import ThinkSplitter
 from gateway.upstream.usage import read_timings, read_usage
-from gateway.wire.json import JSON, MalformedJSON
-from gateway.wire.sse import SSETooLarge
+from gateway.wire.json import JSON
 
 # Q13. What ends an answer by itself; whether it holds calls, the calls say (Q14).
 _CLEAN = frozenset(
@@ -40,20 +39,15 @@ _FAILURES = {
 }
 
 
-class ChatReader:
-    """Bytes of one answer to /chat/completions -> canonical events.
-
-    `notes` are oddities of the server, for the log.
-    """
+class ChatReader(AnswerReader):
+    """Bytes of one answer to /chat/completions -> canonical events."""
 
     def __init__(self, profile: Profile, content_type: str) -> None:
-        self._framing = Framing(content_type)
-        self._assembly = Assembly()
+        super().__init__(content_type)
         self._slots = CallSlots(self._assembly)
         self._reasoning_fields = profile.reasoning_in
         self._think = ThinkSplitter() if profile.think_tags else None
         self._finish_reason: str | None = None
-        self._is_answered = False  # at least one choice came
         self._tell: dict[Kind, Callable[[str], None]] = {
             "text": self._text,
             "refusal": self._assembly.refusal,
@@ -63,74 +57,22 @@ class ChatReader:
             "unknown": lambda part: self._assembly.note(f"a content part {part!r} was skipped"),
         }
 
-    @property
-    def notes(self) -> list[str]:
-        return self._assembly.notes
-
-    def feed(self, chunk: bytes) -> list[JSON]:
-        """Events that `chunk` completes."""
-        try:
-            for event in self._framing.feed(chunk):
-                self._payload(event.data)
-        except SSETooLarge as error:
-            self._assembly.fail(None, f"The upstream's stream cannot be read: {error}.")
-        return self._assembly.events()
-
-    def finish(self) -> list[JSON]:
-        """Events at the end of the body."""
-        for event in self._framing.finish():
-            self._payload(event.data)
-        if self._finish_reason is not None or (self._framing.is_body and self._is_answered):
-            self._end()
-        elif not self._is_answered and self.notes:
-            self._assembly.fail(None, f"The upstream's answer cannot be read: {self.notes[0]}.")
-        else:  # Q5
-            self._assembly.fail(None, ENDED_EARLY)
-        return self._assembly.events()
-
     # ------------------------------------------------------------------------------------- payloads
-    def _payload(self, data: str) -> None:
-        """One `data:` of the stream, or the whole body."""
-        if data == "[DONE]":
-            self._done()
-            return
-        try:
-            chunk = decode(data)
-        except MalformedJSON as error:
-            self._unreadable(data, str(error))
-            return
-        if type(chunk) is not dict:
-            self._assembly.note(f"JSON that is no object ({type(chunk).__name__})")
-            return
-        choices = chunk.get("choices")
-        if not choices or chunk.get("error"):  # Q4: an error object, or Q10: usage, Azure's filter
-            self._without_choices(chunk)
+    def _read(self, name: str | None, payload: JSON) -> None:
+        choices = payload.get("choices")
+        if not choices or payload.get("error"):
+            self._without_choices(payload)
         else:
             self._choice(choices[0])
-        usage = chunk.get("usage")
-        if usage or "timings" in chunk or "x_groq" in chunk:
-            self._usage(chunk)
-
-    def _unreadable(self, data: str, error: str) -> None:
-        if self._framing.is_body:
-            fault = read_text(data)
-            self._assembly.fail(fault.code, fault.message)
-        else:  # the stream goes on if it can
-            self._assembly.note(f"{len(data)} characters that are no JSON ({error})")
-
-    def _done(self) -> None:
-        if self._is_answered:
-            self._end()
-        else:
-            self._assembly.fail(None, "The upstream's stream ended early: it holds no answer.")
+        if payload.get("usage") or "timings" in payload or "x_groq" in payload:
+            self._usage(payload)
 
     def _without_choices(self, chunk: JSON) -> None:
-        error = find_error(chunk)
-        if error:
-            fault = read_fault(error)
-            self._assembly.fail(fault.code, fault.message)
+        """An error (Q4), or what comes beside the answer: usage, Azure's filter results (Q10)."""
+        if find_error(chunk):
+            self._fail_with(chunk)
         elif "choices" not in chunk and not chunk.get("usage"):
-            self._assembly.note(f"an object with the keys {', '.join(map(repr, chunk))}")
+            self._skip(chunk)
 
     def _usage(self, chunk: JSON) -> None:
         groq = chunk.get("x_groq")
@@ -209,6 +151,14 @@ class ChatReader:
             self._assembly.reasoning(part)
 
     # -------------------------------------------------------------------------------------- the end
+    def _on_done_marker(self) -> None:
+        if self._is_answered:
+            self._end()
+
+    def _on_end_of_body(self) -> None:
+        if self._finish_reason is not None or (self._framing.is_body and self._is_answered):
+            self._end()
+
     def _flush(self) -> None:
         """Text that might have become a tag comes before what follows."""
         for kind, part in self._think.finish() if self._think is not None else []:
