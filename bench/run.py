@@ -138,33 +138,48 @@ async def load(
     }
 
 
+async def timed_direct(session: aiohttp.ClientSession, direct: str) -> float:
+    began = time.perf_counter()
+    async with session.post(f"{direct}/chat/completions", json={"model": "bench"}) as answer:
+        await answer.content.readany()
+        seen = time.perf_counter()
+        await answer.read()
+    return seen - began
+
+
+async def timed(session: aiohttp.ClientSession, base: str, transport: str) -> float:
+    began = time.perf_counter()
+    seen = 0.0
+    async for _count in EVENTS[transport](session, base):
+        seen = seen or time.perf_counter()
+    return seen - began
+
+
+async def timed_on(socket: aiohttp.ClientWebSocketResponse) -> float:
+    """A turn on a socket that is open already, as agents do it."""
+    began = time.perf_counter()
+    await socket.send_json(body("websocket"))
+    await socket.receive()
+    seen = time.perf_counter()
+    while '"type":"response.completed"' not in (await socket.receive()).data[:40]:
+        pass
+    return seen - began
+
+
 async def first_event(base: str, direct: str, transport: str) -> dict[str, float]:
     """Milliseconds to the first event, through the gateway and directly, in turns."""
     through: list[float] = []
     straight: list[float] = []
-    async with aiohttp.ClientSession() as session, aiohttp.ClientSession() as other:
-        async with session.ws_connect(f"{base}/responses", compress=0) as socket:
-            for _ in range(FIRST_EVENT_ROUNDS):
-                began = time.perf_counter()
-                async with other.post(
-                    f"{direct}/chat/completions", json={"model": "bench"}
-                ) as answer:
-                    await answer.content.readany()
-                    straight.append(time.perf_counter() - began)
-                    await answer.read()
-                if transport == "websocket":
-                    began = time.perf_counter()
-                    await socket.send_json(body(transport))
-                    await socket.receive()
-                    through.append(time.perf_counter() - began)
-                    while '"type":"response.completed"' not in (await socket.receive()).data[:40]:
-                        pass
-                else:
-                    began = time.perf_counter()
-                    async with session.post(f"{base}/responses", json=body(transport)) as answer:
-                        await answer.content.readany()
-                        through.append(time.perf_counter() - began)
-                        await answer.read()
+    async with (
+        aiohttp.ClientSession() as session,
+        session.ws_connect(f"{base}/responses", compress=0) as socket,
+    ):
+        for _ in range(FIRST_EVENT_ROUNDS):
+            straight.append(await timed_direct(session, direct))
+            is_socket = transport == "websocket"
+            through.append(
+                await (timed_on(socket) if is_socket else timed(session, base, transport))
+            )
     added = sorted(a - b for a, b in zip(through, straight, strict=True))
     return {
         "direct_p50_ms": statistics.median(straight) * 1e3,
