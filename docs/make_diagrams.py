@@ -20,7 +20,7 @@ T = TypeVar("T", bound=Enum)
 BLOCK = re.compile(r"(<!-- diagram: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def lines(table: Mapping[S, Mapping[T, S]], start: S, ends: frozenset[S]) -> list[str]:
+def lines(table: Mapping[S, Mapping[T, S]], start: S, ends: tuple[S, ...]) -> list[str]:
     """Mermaid lines of one table; an end's rows lead back to itself and are left out."""
     drawn = ["stateDiagram-v2", f"    [*] --> {start.value}"]
     for state, row in table.items():
@@ -42,7 +42,7 @@ DIAGRAMS = {
     "item": lines(
         ITEM_TRANSITIONS,
         ItemState.ABSENT,
-        frozenset({ItemState.DONE, ItemState.ABANDONED}),
+        (ItemState.DONE, ItemState.ABANDONED),
     ),
 }
 

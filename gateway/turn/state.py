@@ -74,8 +74,11 @@ _LATE: Final = (
     Trigger.CANCEL,
 )
 
-ENDS: Final = frozenset(
-    {TurnState.COMPLETED, TurnState.INCOMPLETE, TurnState.FAILED, TurnState.CANCELLED}
+ENDS: Final = (
+    TurnState.COMPLETED,
+    TurnState.INCOMPLETE,
+    TurnState.FAILED,
+    TurnState.CANCELLED,
 )
 
 TURN_TRANSITIONS: Final[dict[TurnState, dict[Trigger, TurnState]]] = {
