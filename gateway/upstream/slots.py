@@ -48,9 +48,24 @@ class CallSlots:
 
     def add(self, raw: Any) -> None:
         """Hand one entry to the assembly."""
-        if not isinstance(raw, dict):
+        if type(raw) is not dict:
             self._assembly.note(f"a tool call of type {type(raw).__name__} was skipped")
-            return
+        elif not self._add_fragment(raw):
+            self._add_entry(raw)
+
+    def _add_fragment(self, raw: JSON) -> bool:
+        """The usual entry, more arguments for a known index, takes no detour."""
+        index, function = raw.get("index"), raw.get("function")
+        if type(index) is not int or type(function) is not dict:
+            return False
+        slot, fragment = self._by_index.get(index), function.get("arguments")
+        if slot is None or type(fragment) is not str or raw.get("id") or function.get("name"):
+            return False
+        if fragment:
+            self._assembly.arguments(slot, fragment)
+        return True
+
+    def _add_entry(self, raw: JSON) -> None:
         entry = read_entry(raw)
         slot = self._find(entry)
         if slot is None:
