@@ -70,7 +70,7 @@ def _may_be_deep(data: bytes | str) -> bool:
 def _is_too_deep(value: Any) -> bool:
     """Walk level by level: no recursion, and a wide text costs one pass over its containers."""
     level = [value]
-    for _ in range(MAX_DEPTH + 1):
+    for _ in range(MAX_DEPTH):
         level = [
             child
             for container in level
