@@ -74,8 +74,10 @@ def test_parsing_rules_at_every_cut(stream: bytes, expected: list[tuple[str | No
 
 
 _pieces = st.sampled_from(
-    [b"\r\n", b"\n", b"\r", b"data:", b"data: ", b"event: x", b":", b" ", b"{}", b"\xef\xbb\xbf"]
-    + [b"\xf0\x9f\x98\x80", b"\xe6\x97", b"\xff", b"data: a\n\n"]
+    [
+        *(b"\r\n", b"\n", b"\r", b"data:", b"data: ", b"event: x", b":", b" ", b"{}"),
+        *(b"\xef\xbb\xbf", b"\xf0\x9f\x98\x80", b"\xe6\x97", b"\xff", b"data: a\n\n"),
+    ]
 )
 _streams = st.lists(_pieces, max_size=25).map(b"".join)
 
@@ -136,18 +138,16 @@ def test_an_endless_event_is_refused() -> None:
         decoder.feed(b"x" * 10)
 
 
-@pytest.mark.parametrize("size", [94, 95])
-def test_the_limit_is_the_same_at_every_cut(size: int) -> None:
-    stream = b"data: " + b"x" * size + b"\n\n"
-    for cut in range(1, len(stream) + 1):
+def test_the_limit_is_the_same_at_every_cut() -> None:
+    fits, exceeds = (b"data: " + b"x" * size + b"\n\n" for size in (94, 95))
+    for cut in range(1, len(fits) + 1):
         decoder = SSEDecoder(max_event_bytes=100)
-        if size == 94:
-            events = decoder.feed(stream[:cut]) + decoder.feed(stream[cut:])
-            assert events == [SSEEvent(None, "x" * size)]
-        else:
-            with pytest.raises(SSETooLarge):
-                decoder.feed(stream[:cut])
-                decoder.feed(stream[cut:])
+        events = decoder.feed(fits[:cut]) + decoder.feed(fits[cut:])
+        assert events == [SSEEvent(None, "x" * 94)]
+    for cut in range(1, len(exceeds) + 1):
+        decoder = SSEDecoder(max_event_bytes=100)
+        with pytest.raises(SSETooLarge):
+            [decoder.feed(part) for part in (exceeds[:cut], exceeds[cut:])]
 
 
 def test_many_small_events_in_one_chunk_are_no_large_event() -> None:
