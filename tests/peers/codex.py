@@ -253,6 +253,15 @@ class AppServer:
         turn = note["params"]["turn"]
         return Turn(turn["status"], (turn.get("error") or {}).get("message") or "", self._notes)
 
+    async def until_item_started(self, kind: str) -> None:
+        """Wait until Codex has begun with an item of that type in the running turn."""
+        await self._until(
+            lambda message: (
+                message.get("method") == "item/started"
+                and message["params"]["item"]["type"] == kind
+            )
+        )
+
     async def interrupt(self, turn_id: str) -> Turn:
         await self.call("turn/interrupt", {"threadId": self.thread_id, "turnId": turn_id})
         return await self.finish_turn()

@@ -1,0 +1,39 @@
+"""Every recorded session of the real Codex CLI, replayed over every transport and both dialects.
+
+Accepted by the strict upstream, lifted to what the recorded model had said, and judged clean by the
+stream checker.
+"""
+
+import pytest
+
+from tests.replay.clients import Connected
+from tests.replay.recordings import REMOTE_COMPACTION, names, read
+from tests.replay.replayer import Replayer
+from tests.scripted import ScriptedUpstream
+from tests.serving import serving
+
+RECORDINGS = [name for name in names() if name not in REMOTE_COMPACTION]
+
+
+async def replay(name: str, transport: str, api: str) -> None:
+    replayer = Replayer()
+    async with (
+        ScriptedUpstream(replayer.answer) as upstream,
+        serving(upstream.url, api=api) as url,
+        Connected(transport, url) as client,
+    ):
+        for exchange in read(name):
+            await replayer.play(exchange, client, upstream)
+        assert upstream.requests, "nothing reached the model"
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+@pytest.mark.parametrize("transport", ["ws", "sse", "json"])
+@pytest.mark.parametrize("name", RECORDINGS)
+async def test_a_recorded_session_replays(name: str, transport: str, api: str) -> None:
+    await replay(name, transport, api)
+
+
+def test_the_recordings_are_all_there() -> None:
+    assert len(names()) == 35
+    assert set(REMOTE_COMPACTION) < set(names())
