@@ -114,6 +114,9 @@ class SSEDecoder:
         return events
 
     def _event(self, raw: str) -> SSEEvent | None:
+        head, _, rest = raw.partition("\n")
+        if head.startswith("event: ") and rest.startswith("data: ") and "\n" not in rest:
+            return SSEEvent(head[7:] or None, rest[6:])  # what Responses servers send
         name: str | None = None
         data: str | None = None
         for line in raw.split("\n"):
