@@ -20,10 +20,12 @@ class Chosen(Struct, frozen=True):
     Attributes:
         tool_choice: None when no tools go with it.
         rows: the tools to send, in order.
+        hosted: the hosted tools to send behind them.
     """
 
     tool_choice: str | JSON | None
     rows: list[Row]
+    hosted: list[JSON]
 
 
 def lower_choice(choice: Any, table: ToolTable) -> Chosen:
@@ -34,33 +36,58 @@ def lower_choice(choice: Any, table: ToolTable) -> Chosen:
     Raises:
         RequestError: the choice names a tool that cannot be called, or demands a call where there is no tool.
     """
-    rows = table.rows()
+    rows, passed = table.rows(), table.hosted
     if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
-        allowed = [_chosen_row(tool, table) for tool in choice["tools"]]
-        public = {row.public for row in allowed}
-        rows = [row for row in rows if row.public in public]
+        allowed = choice["tools"]
+        names = {_chosen_row(tool, table).upstream for tool in allowed if _is_ours(tool)}
+        rows = [row for row in rows if row.upstream in names]
+        passed = [tool for tool in passed if any(_is_meant(tool, one) for one in allowed)]
         choice = choice.get("mode", "auto")
+    lowered: str | JSON = choice or "auto"
     if isinstance(choice, dict):
-        row = _chosen_row(choice, table)
-        return Chosen(tool_choice={"type": "function", "name": row.upstream}, rows=rows)
-    if not rows:
-        if choice == "required":
-            raise RequestError(
-                "Tool choice 'required' needs a tool that this model server can be given.",
-                param="tool_choice",
-            )
-        return Chosen(tool_choice=None, rows=[])
-    return Chosen(tool_choice=choice or "auto", rows=rows)
+        if _is_ours(choice):
+            lowered = {"type": "function", "name": _chosen_row(choice, table).upstream}
+        elif not any(_is_meant(tool, choice) for tool in passed):
+            raise _not_found(choice)
+    if rows or passed:
+        return Chosen(tool_choice=lowered, rows=rows, hosted=passed)
+    if choice == "required":
+        raise RequestError(
+            "Tool choice 'required' needs a tool that this model server can be given.",
+            param="tool_choice",
+        )
+    return Chosen(tool_choice=None, rows=[], hosted=[])
+
+
+def _is_ours(choice: JSON) -> bool:
+    """Whether the choice names a tool that the client runs; another one is hosted."""
+    return choice.get("type") in ("function", "custom", search.NAME)
+
+
+def _is_meant(tool: JSON, choice: JSON) -> bool:
+    """Whether a choice such as `{"type": "mcp", "server_label": …}` means this hosted tool."""
+    return all(tool.get(key) == value for key, value in choice.items())
 
 
 def _chosen_row(choice: JSON, table: ToolTable) -> Row:
-    kind = choice.get("type")
-    name = search.NAME if kind == "tool_search" else choice.get("name")
-    row = table.find(choice.get("namespace"), name) if isinstance(name, str) else None
-    if row is None and isinstance(name, str) and kind in ("function", "custom"):
-        row = table.lift(name)
-    if row is None or row.is_withheld or row.kind != kind:
-        raise RequestError(
-            f"Tool choice '{name or kind}' not found in 'tools' parameter.", param="tool_choice"
-        )
+    row = _named_row(choice, table)
+    if row is None or row.is_withheld or row.kind != choice["type"]:
+        raise _not_found(choice)
     return row
+
+
+def _named_row(choice: JSON, table: ToolTable) -> Row | None:
+    name = choice.get("name")
+    if choice["type"] == search.NAME:
+        return table.search_row
+    if not isinstance(name, str):
+        return None
+    row = table.find(choice.get("namespace"), name)
+    return table.lift(name) if row is None else row
+
+
+def _not_found(choice: JSON) -> RequestError:
+    name = choice.get("name") or choice.get("type")
+    return RequestError(
+        f"Tool choice '{name}' not found in 'tools' parameter.", param="tool_choice"
+    )

@@ -90,6 +90,6 @@ def open_stream(row: Row, ids: CallIds) -> FunctionStream:
     return FunctionStream(row.restored(), ids)
 
 
-def open_unknown(name: str, ids: CallIds) -> FunctionStream:
+def open_unknown(restored: JSON, ids: CallIds) -> FunctionStream:
     """The stream of a call to a tool that nothing declared: an ordinary function call, never lifted by its name."""
-    return FunctionStream({"name": name}, ids)
+    return FunctionStream(restored, ids)

@@ -28,4 +28,6 @@ def lower_tool(tool: JSON, path: str, policy: Policy) -> JSON | None:
             code="unsupported_parameter",
             param=path,
         )
-    return tool if policy == "pass" else None
+    if policy == "drop":
+        return None
+    return {key: value for key, value in tool.items() if key != "defer_loading"}

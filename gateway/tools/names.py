@@ -6,6 +6,7 @@ both halves may hold `__` themselves (Codex makes `mcp__weather`).
 
 import hashlib
 import re
+from typing import Final
 
 from msgspec import Struct
 
@@ -16,6 +17,11 @@ HASH_CHARS = 12
 SEPARATOR = "__"
 # The top level under another name: "functions" of responses-lite (codex-cli 0.171).
 TOP_LEVEL_ALIAS = "functions"
+
+# What a client calls a tool: (namespace, name), with None for the top level under either name.
+Public = tuple[str | None, str]
+# tool_search has no public name of its own, and a function of that name may stand beside it. No name is empty.
+SEARCH_KEY: Final[Public] = (None, "")
 
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9_-]")
 
@@ -33,6 +39,11 @@ class NameRule(Struct, frozen=True):
 
 
 DEFAULT_RULE = NameRule()
+
+
+def public_key(namespace: str | None, name: str) -> Public:
+    """The one key of a public name: members of `functions` are top-level tools."""
+    return None if namespace == TOP_LEVEL_ALIAS else namespace, name
 
 
 def plain_name(namespace: str | None, name: str, rule: NameRule = DEFAULT_RULE) -> str:
@@ -62,13 +73,17 @@ class NameBook:
 
     def __init__(self, rule: NameRule = DEFAULT_RULE) -> None:
         self._rule = rule
-        self._taken: dict[str, tuple[str | None, str]] = {}
+        self._taken: dict[str, Public] = {}
 
     def give(self, namespace: str | None, name: str) -> str:
         """The upstream name of (namespace, name), the same at every call; unique in this book."""
         return self.claim((namespace, name), plain_name(namespace, name, self._rule))
 
-    def claim(self, public: tuple[str | None, str], wanted: str) -> str:
+    def owner(self, upstream: str) -> Public | None:
+        """The public name that has this upstream name, None when it was never given."""
+        return self._taken.get(upstream)
+
+    def claim(self, public: Public, wanted: str) -> str:
         """`wanted` if it is free or has been given to `public` before, otherwise a hashed form of it."""
         if self._taken.setdefault(wanted, public) == public:
             return wanted

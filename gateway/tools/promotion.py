@@ -65,19 +65,14 @@ def _counts(item: JSON) -> bool:
     )
 
 
-def is_usable(tool: object) -> bool:
-    """Whether a loaded declaration can be promoted: outputs come from a client's search and are not to be trusted."""
-    if not isinstance(tool, dict):
+def is_usable(tool: JSON) -> bool:
+    """Whether a function or custom declaration inside an item can be used: nobody has checked it at the door."""
+    name, description = tool.get("name"), tool.get("description")
+    if not isinstance(name, str) or not name or not isinstance(description, str | None):
         return False
-    name = tool.get("name")
-    if not isinstance(name, str) or not name:
-        return False
-    if tool.get("type") == "namespace":
-        return isinstance(tool.get("tools"), list)
     if tool.get("type") == "custom":
         return _is_form(tool.get("format"))
-    parameters = tool.get("parameters")
-    return tool.get("type") == "function" and (parameters is None or isinstance(parameters, dict))
+    return tool.get("type") == "function" and isinstance(tool.get("parameters"), dict | None)
 
 
 def _is_form(form: object) -> bool:
@@ -88,14 +83,3 @@ def _is_form(form: object) -> bool:
     if form.get("type") != "grammar":
         return form.get("type") == "text"
     return form.get("syntax") in ("lark", "regex") and isinstance(form.get("definition"), str)
-
-
-def usable_tools(tools: list[JSON]) -> list[JSON]:
-    """The promotable declarations of an output; a namespace keeps its promotable members."""
-    kept = [tool for tool in tools if is_usable(tool)]
-    return [
-        {**tool, "tools": [m for m in tool["tools"] if is_usable(m) and m["type"] != "namespace"]}
-        if tool["type"] == "namespace"
-        else tool
-        for tool in kept
-    ]

@@ -37,9 +37,12 @@ class Row(Struct, frozen=True):
 
     def restored(self) -> JSON:
         """The keys `name` and, below a namespace, `namespace` of a public call item."""
-        if self.namespace is None:
-            return {"name": self.name}
-        return {"name": self.name, "namespace": self.namespace}
+        return restored(self.namespace, self.name)
+
+
+def restored(namespace: str | None, name: str) -> JSON:
+    """The same keys for a name that has no row."""
+    return {"name": name} if namespace is None else {"name": name, "namespace": namespace}
 
 
 class CallStream(Protocol):

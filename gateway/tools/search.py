@@ -32,6 +32,12 @@ def is_client_search(tool: JSON) -> bool:
     return tool.get("type") == "tool_search" and tool.get("execution") == "client"
 
 
+def is_usable(tool: JSON) -> bool:
+    """Whether a declaration inside an item can be used: nobody has checked it at the door."""
+    is_described = isinstance(tool.get("description"), str | None)
+    return is_described and isinstance(tool.get("parameters"), dict | None)
+
+
 def lower_tool(row: Row, deferred: list[Row]) -> JSON:
     """The fallback function; names and descriptions of the withheld tools stand in its description."""
     tool = row.declaration
@@ -116,7 +122,7 @@ class SearchStream:
         return [events.item_added(index, added), events.item_done(index, item)], item
 
     def _close_malformed(self, arguments: str) -> tuple[list[JSON], JSON]:
-        plain = function.open_unknown(self._row.name, self._ids)
+        plain = function.open_stream(self._row, self._ids)
         end, item = plain.close(arguments)
         return [*plain.open(), *plain.delta(arguments), *end], item
 

@@ -11,15 +11,19 @@ from msgspec import Struct
 
 from gateway.tools import custom, function, hosted, promotion, search
 from gateway.tools.hosted import Policy
-from gateway.tools.names import DEFAULT_RULE, TOP_LEVEL_ALIAS, NameBook, NameRule
+from gateway.tools.names import (
+    DEFAULT_RULE,
+    SEARCH_KEY,
+    SEPARATOR,
+    TOP_LEVEL_ALIAS,
+    NameBook,
+    NameRule,
+    Public,
+    public_key,
+)
 from gateway.tools.namespace import Declared, flatten
-from gateway.tools.row import CallIds, CallStream, Row
+from gateway.tools.row import CallIds, CallStream, Row, restored
 from gateway.wire.json import JSON
-
-Public = tuple[str | None, str]
-
-# tool_search has no public name of its own, and a function of that name may stand beside it. No name is empty.
-SEARCH_KEY: Final[Public] = (None, "")
 
 _OPEN: Final[dict[str, Callable[[Row, CallIds], CallStream]]] = {
     "function": function.open_stream,
@@ -52,8 +56,10 @@ class ToolTable:
         self._rows: dict[Public, Row] = {}
         self._by_upstream: dict[str, Row] = {}
         self._aliases: dict[str, Row | None] = {}
-        self._hosted: list[JSON] = []
         self._is_eager = options.deferred == "eager"
+        # Hosted tools that upstream may be given, in the order of their declarations.
+        self.hosted: list[JSON] = []
+        # What each pair of tool_search has made callable, by call_id.
         self.loaded: dict[str, list[Row]] = {}
         self.notes: list[str] = []
 
@@ -73,80 +79,102 @@ class ToolTable:
         """
         table = cls(options or ToolOptions())
         declared = list(flatten(tools, "tools"))
-        table._reserve_top_level(declared)
         table._is_eager = table._is_eager or _has_hosted_search(tools)
+        table._reserve(declared)
         for tool in declared:
             table._declare(tool)
-        for position, item in enumerate(items):
-            if item.get("type") == "additional_tools":
-                for tool in flatten(item["tools"], f"input[{position}].tools"):
-                    table._declare(tool)
-        for pair in promotion.completed_pairs(items):
-            table._promote(pair)
+        table._read_items(items)
         table._index()
         return table
 
-    def _reserve_top_level(self, declared: list[Declared]) -> None:
-        """A declared top-level function wins a name, wherever in the list it stands."""
-        for tool in declared:
-            if tool.upstream_namespace is None and tool.tool.get("type") in ("function", "custom"):
-                self._book.give(None, tool.name)
+    def _reserve(self, declared: list[Declared]) -> None:
+        """A declared top-level tool wins a name, wherever in the list it stands; a deferred one after the search."""
+        top = [tool for tool in declared if tool.key[0] is None and not hosted.is_hosted(tool.tool)]
+        for tool in sorted(top, key=_rank):
+            self._name(tool.key)
+
+    def _name(self, key: Public) -> str:
+        if key == SEARCH_KEY:
+            return self._book.claim(SEARCH_KEY, search.NAME)
+        return self._book.give(*key)
+
+    def _read_items(self, items: list[JSON]) -> None:
+        """In order, so that a grown history only ever adds behind the rows that upstream has seen."""
+        pairs = {pair.position: pair for pair in promotion.completed_pairs(items)}
+        for position, item in enumerate(items):
+            if item.get("type") == "additional_tools":
+                for tool in flatten(item["tools"], f"input[{position}].tools"):
+                    self._declare(tool)
+            elif position in pairs:
+                self._promote(pairs[position])
 
     def _declare(self, declared: Declared) -> None:
         tool = declared.tool
         if hosted.is_hosted(tool):
             lowered = hosted.lower_tool(tool, declared.path, self._options.hosted)
-            if lowered is not None and lowered not in self._hosted:
-                self._hosted.append(lowered)
-            return
-        present = self._present(declared)
-        if present is None:
-            self._add(declared, is_withheld=bool(tool.get("defer_loading")) and not self._is_eager)
+            if lowered is not None and lowered not in self.hosted:
+                self.hosted.append(lowered)
+        elif not _is_usable(tool):
+            self.notes.append(f"{declared.path}: not a declaration; left out")
+        elif (present := self._rows.get(declared.key)) is None:
+            self._add(
+                declared, declared.namespace, is_withheld=_is_deferred(tool) and not self._is_eager
+            )
         elif present.declaration != tool:
             self.notes.append(
                 f"{declared.path}: '{declared.name}' is declared already; kept the first"
             )
 
-    def _present(self, declared: Declared) -> Row | None:
-        if declared.tool["type"] == search.NAME:
-            return self._rows.get(SEARCH_KEY)
-        present = self.find(declared.namespace, declared.name)
-        return None if present is not None and present.kind == search.NAME else present
-
     def _add(
-        self, declared: Declared, *, is_withheld: bool = False, is_loaded: bool = False
+        self,
+        declared: Declared,
+        namespace: str | None,
+        *,
+        is_withheld: bool = False,
+        is_loaded: bool = False,
     ) -> Row:
-        namespace, name, kind = declared.namespace, declared.name, str(declared.tool["type"])
-        if kind == search.NAME:
-            key, upstream = SEARCH_KEY, self._book.claim(SEARCH_KEY, search.NAME)
-        else:
-            key = namespace, name
-            upstream = self._book.give(declared.upstream_namespace, name)
         row = Row(
-            kind=kind,
-            name=name,
-            namespace=name if is_loaded and namespace is None else namespace,
-            upstream=upstream,
+            kind=str(declared.tool["type"]),
+            name=search.NAME if declared.key == SEARCH_KEY else declared.name,
+            namespace=namespace,
+            upstream=self._name(declared.key),
             declaration=declared.tool,
             path=declared.path,
             is_withheld=is_withheld,
             is_loaded=is_loaded,
         )
-        self._rows[key] = row
+        self._rows[declared.key] = row
         return row
 
     def _promote(self, pair: promotion.Pair) -> None:
         found = self.loaded.setdefault(pair.call_id, [])
-        for declared in flatten(promotion.usable_tools(pair.tools), f"tool_search {pair.call_id}"):
-            present = self.find(declared.namespace, declared.name)
-            if present is None or _can_load(present):
-                # Behind the rows that upstream has seen already, so that its cached prefix survives.
-                self._rows.pop((declared.namespace, declared.name), None)
-                found.append(self._add(declared, is_loaded=True))
-            elif present.is_loaded:
-                found.append(present)
-            else:
-                self.notes.append(f"{declared.path}: '{declared.name}' is declared; not promoted")
+        for declared in flatten(pair.tools, f"tool_search {pair.call_id}"):
+            row = self._load(declared)
+            if row is not None and row not in found:
+                found.append(row)
+
+    def _load(self, declared: Declared) -> Row | None:
+        """The row that a loaded tool may be called by from now on, None when there is none."""
+        present, why = self._rows.get(declared.key), None
+        if not promotion.is_usable(declared.tool):
+            why = "not a declaration"
+        elif declared.key == (None, search.NAME) and SEARCH_KEY in self._rows:
+            why = "the search itself has this name"
+        elif present is not None and present.kind != declared.tool["type"]:
+            why = f"declared as {present.kind}"
+        if why is not None:
+            self.notes.append(f"{declared.path}: '{declared.name}' is not loaded: {why}")
+            return None
+        if present is None:
+            return self._add(declared, declared.namespace or declared.name, is_loaded=True)
+        if present.is_loaded or not _is_deferred(present.declaration):
+            return present
+        if present.is_withheld:
+            # Behind the rows that upstream has seen already, so that its cached prefix survives.
+            del self._rows[declared.key]
+        # A bare tool that was loaded is called with its own name as namespace (responses-api.md section 0.8).
+        namespace = declared.namespace or present.namespace or declared.name
+        return self._add(declared, namespace, is_loaded=True)
 
     def _index(self) -> None:
         """Fills the ways back: exact upstream names, and the forms that models make of them."""
@@ -158,18 +186,14 @@ class ToolTable:
                 self._aliases[alias] = row if same is row else None
 
     def find(self, namespace: str | None, name: str) -> Row | None:
-        """The row of a public name.
+        """The row of a public name; a bare function that was loaded is also found under its own name as namespace."""
+        row = self._rows.get(public_key(namespace, name))
+        return self._rows.get((None, name)) if row is None and namespace == name else row
 
-        `functions` is the top level under another name, and a bare function that was loaded is called with its own
-        name as namespace (responses-api.md section 0.8).
-        """
-        row = self._rows.get((namespace, name))
-        if row is None and namespace in (None, TOP_LEVEL_ALIAS, name):
-            other = TOP_LEVEL_ALIAS if namespace is None else None
-            row = self._rows.get((other, name))
-            if row is None and name == search.NAME:
-                row = self._rows.get(SEARCH_KEY)
-        return row
+    @property
+    def search_row(self) -> Row | None:
+        """The client's own tool_search, when it is declared."""
+        return self._rows.get(SEARCH_KEY)
 
     def lift(self, upstream_name: str) -> Row | None:
         """The tool that a model means, None when nothing declared it or when it could be two."""
@@ -181,12 +205,14 @@ class ToolTable:
         row = self.find(namespace, name)
         if row is not None:
             return row.upstream
-        return self._book.give(None if namespace in (TOP_LEVEL_ALIAS, name) else namespace, name)
+        if name == search.NAME and public_key(namespace, name)[0] is None:
+            # The model's own malformed search, which the client was given as a function call.
+            return self.search_name()
+        return self._name(public_key(None if namespace == name else namespace, name))
 
     def search_name(self) -> str:
         """The upstream name of tool_search, declared now or not."""
-        own = self._rows.get(SEARCH_KEY)
-        return own.upstream if own is not None else self._book.claim(SEARCH_KEY, search.NAME)
+        return self._name(SEARCH_KEY)
 
     def rows(self) -> list[Row]:
         """The tools that are sent upstream, in order."""
@@ -197,8 +223,8 @@ class ToolTable:
         return [row for row in self._rows.values() if not row.path.startswith("tools[")]
 
     def lower(self, rows: list[Row]) -> list[JSON]:
-        """Their declarations for upstream, hosted ones that may pass behind them."""
-        return [self._lower_row(row) for row in rows] + self._hosted
+        """Their declarations for upstream."""
+        return [self._lower_row(row) for row in rows]
 
     def _lower_row(self, row: Row) -> JSON:
         if row.kind == "tool_search":
@@ -209,8 +235,13 @@ class ToolTable:
         """The stream of a call that the model makes."""
         row = self.lift(upstream_name)
         if row is None:
-            return function.open_unknown(upstream_name, ids)
+            return function.open_unknown(self._restore(upstream_name), ids)
         return _OPEN[row.kind](row, ids)
+
+    def _restore(self, upstream_name: str) -> JSON:
+        """What the model calls but nothing declares: a call of the history may have taught it one of our names."""
+        owner = self._book.owner(upstream_name)
+        return {"name": upstream_name} if owner in (None, SEARCH_KEY) else restored(*owner)
 
     def public_tools(self, tools: list[JSON]) -> list[JSON]:
         """The request's own tools, in order, without `defer_loading` where the tool has been loaded."""
@@ -221,15 +252,25 @@ class ToolTable:
     def _public_tool(self, namespace: str | None, tool: JSON) -> JSON:
         if tool.get("type") == "namespace":
             return {**tool, "tools": [self._public_tool(tool["name"], m) for m in tool["tools"]]}
-        row = self.find(namespace, tool["name"]) if tool.get("defer_loading") else None
+        row = None
+        if _is_deferred(tool) and tool.get("type") in _OPEN:
+            row = self._rows.get(public_key(namespace, tool["name"]))
         if row is None or not row.is_loaded:
             return tool
         return {key: value for key, value in tool.items() if key != "defer_loading"}
 
 
-def _can_load(row: Row) -> bool:
-    """Whether a pair of tool_search may take the place of this row: deferred and not loaded yet."""
-    return not row.is_loaded and bool(row.declaration.get("defer_loading"))
+def _is_usable(tool: JSON) -> bool:
+    return search.is_usable(tool) if search.is_client_search(tool) else promotion.is_usable(tool)
+
+
+def _is_deferred(tool: JSON) -> bool:
+    return bool(tool.get("defer_loading"))
+
+
+def _rank(declared: Declared) -> int:
+    """Who takes a contested name first: tools that are called at once, the search, tools that come later."""
+    return 2 * _is_deferred(declared.tool) + (declared.key == SEARCH_KEY)
 
 
 def _has_hosted_search(tools: list[JSON]) -> bool:
@@ -238,6 +279,6 @@ def _has_hosted_search(tools: list[JSON]) -> bool:
 
 
 def _aliases(row: Row) -> list[str]:
-    if row.namespace is None:
-        return [row.name]
-    return [row.name, f"{row.namespace}.{row.name}", f"{row.namespace}__{row.name}"]
+    """`member`, `ns.member`, `ns__member`; some models put `functions.` before a top-level name."""
+    namespace = row.namespace or TOP_LEVEL_ALIAS
+    return [row.name, f"{namespace}.{row.name}", f"{namespace}{SEPARATOR}{row.name}"]

@@ -11,7 +11,7 @@ from gateway.turn.state import ItemState, ItemTrigger, next_item_state
 from gateway.wire import events
 from gateway.wire.json import JSON
 
-Ended = tuple[list[JSON], JSON | None]
+Ended = tuple[list[JSON], JSON]
 
 
 class OpenItem(Protocol):
@@ -138,7 +138,7 @@ class Reasoning:
         self._index = index
         self._id = new_id("rs")
         self._summary: list[str] = []
-        self._is_summary_open = False
+        self._summary_index: int | None = None
         self._raw: list[str] = []
 
     def open(self) -> list[JSON]:
@@ -161,10 +161,10 @@ class Reasoning:
 
     def _summary_delta(self, text: str, summary_index: int) -> list[JSON]:
         opened: list[JSON] = []
-        if not self._is_summary_open or summary_index >= len(self._summary):
+        if summary_index != self._summary_index:
             opened = self._close_summary()
             self._summary.append("")
-            self._is_summary_open = True
+            self._summary_index = summary_index
             at = len(self._summary) - 1
             opened.append(events.summary_part("added", self._id, self._index, at, ""))
         at = len(self._summary) - 1
@@ -175,9 +175,9 @@ class Reasoning:
         return [*opened, delta]
 
     def _close_summary(self) -> list[JSON]:
-        if not self._is_summary_open:
+        if self._summary_index is None:
             return []
-        self._is_summary_open = False
+        self._summary_index = None
         at = len(self._summary) - 1
         text = self._summary[at]
         kind = "reasoning_summary_text"
@@ -202,6 +202,9 @@ class Reasoning:
                 events.part_done(self._id, self._index, 0, part),
             ]
             done["content"] = [part]
+        if item.get("encrypted_content"):
+            # Never null: Open Responses forbids that (responses-api.md section 0.13).
+            done["encrypted_content"] = item["encrypted_content"]
         return [*public, events.item_done(self._index, done)], done
 
     def cut(self, item: JSON) -> Ended:
@@ -252,7 +255,8 @@ class Foreign:
         return [events.item_done(self._index, done)], done
 
     def cut(self, item: JSON) -> Ended:
-        return [], {**self._item, "status": "incomplete"}
+        """Upstream's own end of the item is passed on, whatever status it has; our own end adds none."""
+        return self.close(item) if "type" in item else ([], {**self._item, "status": "incomplete"})
 
 
 class ItemSlot:

@@ -9,7 +9,8 @@ Function-only servers demand that (Q46), while a Responses history is looser: on
 | unanswered call of the response that is being continued | 400 with the API's own text |
 | any other unanswered call | a synthetic output, so that an interrupted thread can go on |
 | several outputs | merged into one; one that comes after the model has spoken again becomes a message in its place |
-| one call_id for several calls | each call pairs with the output behind it; later ones get a numbered id upstream |
+| one call_id for several calls | the first that waits gets the output; later ones get a numbered id upstream |
+| tool_search_call without a call_id | left out: it cannot be answered (hosted ones have none) |
 """
 
 from typing import Final
@@ -91,19 +92,19 @@ def pair(items: list[JSON], pending: frozenset[str] = frozenset()) -> Paired:
 class _Pairing:
     def __init__(self, pending: frozenset[str]) -> None:
         self._pending = pending
-        self._latest: dict[str, PairedCall] = {}
-        self._count: dict[str, int] = {}
+        self._latest: dict[tuple[str, str], PairedCall] = {}
+        self._upstream_ids: set[str] = set()
         self._run: list[PairedCall] = []
         self._steps: list[Step] = []
         self._notes: list[str] = []
 
     def run(self, items: list[JSON]) -> Paired:
-        for index, item in enumerate(items):
+        for item in items:
             kind = item.get("type")
-            if kind in OUTPUT_OF and item.get("call_id"):
+            if kind in OUTPUT_OF:
                 self._call(item)
             elif kind in _CALL_OF:
-                self._output(item, index)
+                self._output(item)
             else:
                 self._other(item)
         self._end_run()
@@ -111,28 +112,34 @@ class _Pairing:
         return Paired(steps=self._steps, notes=self._notes)
 
     def _call(self, item: JSON) -> None:
-        call_id = item["call_id"]
-        times = self._count[call_id] = self._count.get(call_id, 0) + 1
-        call = PairedCall(
-            item=item,
-            upstream_id=call_id if times == 1 else f"{call_id}_{times}",
-            outputs=[],
-        )
+        call_id = item.get("call_id")
+        if not call_id:
+            self._notes.append(f"{item['type']} without a call_id: left out")
+            return
+        call = PairedCall(item=item, upstream_id=self._upstream_id(call_id), outputs=[])
         self._close_answered()
-        self._latest[call_id] = call
+        self._latest[item["type"], call_id] = call
         self._run.append(call)
         self._steps.append(call)
+
+    def _upstream_id(self, call_id: str) -> str:
+        numbered, times = call_id, 1
+        while numbered in self._upstream_ids:
+            times += 1
+            numbered = f"{call_id}_{times}"
+        self._upstream_ids.add(numbered)
+        return numbered
 
     def _close_answered(self) -> None:
         """The model speaks again: a run that has outputs already is over."""
         if any(call.outputs for call in self._run):
             self._end_run()
 
-    def _output(self, item: JSON, index: int) -> None:
+    def _output(self, item: JSON) -> None:
         kind = item["type"]
-        call = self._latest.get(item.get("call_id") or "")
-        if call is None or OUTPUT_OF[call.item["type"]] != kind:
-            self._orphan(item, index)
+        call = self._call_of(kind, item.get("call_id") or "")
+        if call is None:
+            self._orphan(item)
         elif not call.outputs or (not call.is_closed and kind != "tool_search_output"):
             call.outputs.append(item)
         elif kind == "tool_search_output":
@@ -141,7 +148,15 @@ class _Pairing:
             self._end_run()
             self._steps.append(LateOutput(call=call, output=item))
 
-    def _orphan(self, item: JSON, index: int) -> None:
+    def _call_of(self, kind: str, call_id: str) -> PairedCall | None:
+        """The first call of this run that waits for such an output, else the latest call of this id."""
+        wanted = _CALL_OF[kind], call_id
+        for call in self._run:
+            if not call.outputs and (call.item["type"], call.item["call_id"]) == wanted:
+                return call
+        return self._latest.get(wanted)
+
+    def _orphan(self, item: JSON) -> None:
         kind, call_id = item["type"], item.get("call_id")
         if kind == "tool_search_output":
             self._notes.append(f"tool_search_output {call_id}: no call, left out")
@@ -165,8 +180,7 @@ class _Pairing:
         self._run = []
 
     def _check_pending(self) -> None:
-        for call_id in self._pending:
-            call = self._latest.get(call_id)
-            if call is not None and not call.outputs and call.item["type"] in _WORDS:
-                words = _WORDS[call.item["type"]]
+        for (kind, call_id), call in self._latest.items():
+            words = _WORDS.get(kind)
+            if call_id in self._pending and words is not None and not call.outputs:
                 raise RequestError(f"No tool output found for {words} {call_id}.", param="input")

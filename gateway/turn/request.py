@@ -86,7 +86,7 @@ def prepare(
     lowered |= {key: request[key] for key in PASSED_FIELDS if request.get(key) is not None}
     if request.get("instructions"):
         lowered["instructions"] = request["instructions"]
-    declarations = table.lower(chosen.rows)
+    declarations = [*table.lower(chosen.rows), *chosen.hosted]
     if declarations:
         lowered["tools"] = declarations
         if chosen.tool_choice is not None:

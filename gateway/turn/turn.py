@@ -82,6 +82,7 @@ class Turn:
         self._summarizer = self._new_summarizer(options.sealer)
         self._known_call_ids = call_ids(self._prepared.items)
         self._slot: flight.ItemSlot | None = None
+        self._item_id: str | None = None
         self._index = -1
         self._sequence = 0
         self._events: list[JSON] = []
@@ -190,7 +191,9 @@ class Turn:
         item = event["item"]
         make = _ITEMS.get(item["type"], Turn._open_foreign)
         self._slot = flight.ItemSlot(make(self, item))
-        self._emit(self._slot.item.open())
+        opened = self._slot.item.open()
+        self._item_id = opened[0]["item"]["id"] if opened else None
+        self._emit(opened)
 
     def _open_message(self, item: JSON) -> flight.OpenItem:
         return flight.Message(self._index, self._new_id)
@@ -224,8 +227,6 @@ class Turn:
         public, finished = slot.item.cut(item) if is_cut else slot.item.close(item)
         self._emit(public)
         self._slot = None
-        if finished is None:
-            return
         self.output.append(finished)
         if public and public[-1]["type"] == "response.output_item.done":
             self._given.append(finished)
@@ -236,10 +237,16 @@ class Turn:
         return self._slot
 
     def _foreign(self, event: JSON) -> None:
+        """Passes on what we do not know; inside an item it gets the ids that the client knows the item by."""
+        moved = {**event}
         if self._slot is not None and "output_index" in event:
-            self._emit(self._slot.item.delta(event))
-        else:
-            self._emit([{**event}])
+            if self._item_id is None:
+                self.notes.append(f"{event['type']} inside a held call: left out")
+                return
+            moved["output_index"] = self._index
+            if "item_id" in event:
+                moved["item_id"] = self._item_id
+        self._emit([moved])
 
     def _completed(self, event: JSON) -> None:
         self._advance(Trigger.COMPLETE)
