@@ -21,8 +21,10 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         created_at: Unix seconds.
         response: the public Response object as its terminal event had it.
         input: the input items of this turn only.
+        given: the finished output items that the client has been given: what is continued from.
         previous_id: the stored response that this one continues.
         prefix: items before `input` that no stored row holds.
+        starts_over: `given` stands for all that was before it, `input` included (compaction).
     """
 
     id: str
@@ -30,14 +32,10 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     created_at: int
     response: JSON
     input: list[JSON]
+    given: list[JSON]
     previous_id: str | None = None
     prefix: list[JSON] = []
-
-    @property
-    def output(self) -> list[JSON]:
-        """The items that this turn's answer has."""
-        output: list[JSON] = self.response.get("output", [])
-        return output
+    starts_over: bool = False
 
 
 class Store(Protocol):

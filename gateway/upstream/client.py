@@ -5,6 +5,7 @@ status never is, clients do that themselves. Its key is read from the environmen
 is never logged.
 """
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
@@ -26,6 +27,8 @@ MAX_ERROR_BYTES = 1024 * 1024
 MAX_JSON_BYTES = 16 * 1024 * 1024
 # Asking a server what it is must not hold up a start.
 GET_TIMEOUT_SECONDS = 10.0
+# Between the event that ends a response and the end of its body lies nothing but a packet.
+DRAIN_SECONDS = 1.0
 # A second try on a fresh connection; a server that refuses twice is down.
 ATTEMPTS = 2
 
@@ -64,6 +67,19 @@ class Answer:
                 self.close()
                 break
         return b"".join(parts)[:limit]
+
+    async def drain(self) -> None:
+        """Read what follows the end (a chunk's trailer), so that the connection can be used again.
+
+        A server that does not come to its end in time is cut off.
+        """
+        try:
+            async with asyncio.timeout(DRAIN_SECONDS):
+                await self.read(MAX_ERROR_BYTES)
+        except (UpstreamError, TimeoutError):
+            pass
+        finally:
+            self.close()
 
     def close(self) -> None:
         """Break the connection off at once: the server stops generating. Harmless after the end."""
@@ -122,31 +138,25 @@ class UpstreamClient:
             UpstreamError: when no answer came.
         """
         headers = {"Content-Type": "application/json"}
-        return Answer(await self._request("POST", path, headers, body, self._timeout), self.host)
+        response = await self._request("POST", self.url + path, headers, body, self._timeout)
+        return Answer(response, self.host)
 
-    async def get_json(self, path: str) -> Any:
-        """GET a JSON document.
+    async def get_json(self, url: str) -> tuple[int, Mapping[str, str], Any]:
+        """GET a whole URL: its status, its headers, and its body where that is JSON, else None.
 
         Raises:
-            UpstreamError: when there is none.
+            UpstreamError: when no answer came.
         """
-        timeout = aiohttp.ClientTimeout(total=GET_TIMEOUT_SECONDS)
-        answer = Answer(await self._request("GET", path, {}, None, timeout), self.host)
+        limits = aiohttp.ClientTimeout(total=GET_TIMEOUT_SECONDS)
+        answer = Answer(await self._request("GET", url, {}, None, limits), self.host)
         try:
             body = await answer.read(MAX_JSON_BYTES)
         finally:
             answer.close()
-        if answer.status != 200:
-            raise UpstreamError(
-                f"The model server at {self.host} answered GET {path} with {answer.status}.",
-                status=answer.status if answer.status >= 400 else 502,
-            )
         try:
-            return loads(body)
+            return answer.status, answer.headers, loads(body)
         except MalformedJSON:
-            raise UpstreamError(
-                f"The model server at {self.host} answered GET {path} with no JSON."
-            ) from None
+            return answer.status, answer.headers, None
 
     async def close(self) -> None:
         """Close every connection."""
@@ -157,7 +167,7 @@ class UpstreamClient:
     async def _request(
         self,
         method: str,
-        path: str,
+        url: str,
         headers: Mapping[str, str],
         body: bytes | None,
         limits: aiohttp.ClientTimeout,
@@ -167,7 +177,7 @@ class UpstreamClient:
             try:
                 return await self._session().request(
                     method,
-                    self.url + path,
+                    url,
                     headers=headers,
                     data=body,
                     timeout=limits,

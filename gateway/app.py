@@ -1,0 +1,181 @@
+"""From settings to a server that listens: builds the application, binds it, and takes it down."""
+
+import errno
+import os
+import socket
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from aiohttp import web
+
+from gateway.config import Config, ConfigError
+from gateway.server.keys import CONNECTIONS, RELAY, SETTINGS, STORE, TARGETS
+from gateway.server.relay import Relay
+from gateway.server.routes import add_routes, api_errors, name_request
+from gateway.server.target import Target, Targets
+from gateway.store.memory import MemoryStore
+from gateway.store.protocol import Store
+from gateway.upstream.client import UpstreamClient
+from gateway.upstream.profiles import load_profile
+
+# Connections that wait to be accepted while a turn is encoded: a burst of sub-agents.
+BACKLOG = 1024
+
+
+def build_app(config: Config, environ: Mapping[str, str] = os.environ) -> web.Application:
+    """The aiohttp application for these settings.
+
+    Raises:
+        ConfigError: a setting that only shows here to be unusable.
+    """
+    _check_profile(config)
+    upstream = config.upstream
+    client = UpstreamClient(
+        upstream.url,
+        _api_key(config, environ),
+        connect_timeout=upstream.connect_timeout,
+        idle_timeout=upstream.idle_timeout,
+    )
+    app = web.Application(
+        # Bounds what `read` takes in; `body.decode` bounds what it may become.
+        client_max_size=config.server.max_body_bytes,
+        middlewares=[name_request, api_errors],
+    )
+    app[SETTINGS] = config.server
+    app[STORE] = open_store(config.store.url)
+    app[TARGETS] = Targets(config, client)
+    app[CONNECTIONS] = set()
+    app[RELAY] = Relay(
+        app[TARGETS],
+        app[STORE],
+        heartbeat_seconds=config.server.heartbeat_seconds,
+        created_after_seconds=config.server.created_after_seconds,
+    )
+    add_routes(app)
+    app.on_cleanup.append(_close)
+    return app
+
+
+def open_store(url: str) -> Store:
+    """The store that a URL names.
+
+    Raises:
+        ConfigError: none has that name.
+    """
+    if url == "memory":
+        return MemoryStore()
+    raise ConfigError(f"The store {url!r} is not known: write 'memory'.")
+
+
+def bind(config: Config) -> socket.socket:
+    """The listening socket.
+
+    Raises:
+        ConfigError: in words that say what to do.
+    """
+    host, port = config.server.host, config.server.port
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        bound = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.bind((host, port))
+            bound.listen(BACKLOG)
+        except OSError:
+            bound.close()
+            raise
+    except OSError as error:
+        raise ConfigError(_why_not_bound(host, port, error)) from None
+    bound.setblocking(False)
+    return bound
+
+
+class Gateway:
+    """A gateway that listens while the context is open.
+
+        async with Gateway(config) as gateway: … gateway.url …
+
+    Args:
+        config: all settings.
+        bound: a listening socket to use; one is bound when it is left out.
+    """
+
+    def __init__(self, config: Config, bound: socket.socket | None = None) -> None:
+        self.config = config
+        self.app = build_app(config)
+        self._socket = bound
+        self._runner = web.AppRunner(
+            self.app,
+            handler_cancellation=True,  # a client that has gone stops its upstream
+            auto_decompress=False,  # `server/body.py` does it, within a bound
+            access_log=None,  # the relay logs one line a turn
+            shutdown_timeout=config.server.shutdown_seconds,
+        )
+
+    async def __aenter__(self) -> Self:
+        if self._socket is None:
+            self._socket = bind(self.config)
+        await self._runner.setup()
+        await web.SockSite(self._runner, self._socket, backlog=BACKLOG).start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._runner.cleanup()
+
+    @property
+    def url(self) -> str:
+        """Where agents connect, without /v1."""
+        assert self._socket is not None
+        return url_of(self._socket)
+
+    async def target(self) -> Target:
+        """The model server as it is known now."""
+        return await self.app[TARGETS].current()
+
+
+def url_of(bound: socket.socket) -> str:
+    """The URL of a listening socket."""
+    host, port = bound.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+async def _close(app: web.Application) -> None:
+    await app[RELAY].close()
+
+
+def _check_profile(config: Config) -> None:
+    """A wrong name or key is an error at the start, not in the first turn."""
+    name = config.upstream.profile
+    try:
+        load_profile("default" if name == "auto" else name, config.profile)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+
+
+def _api_key(config: Config, environ: Mapping[str, str]) -> str:
+    name = config.upstream.api_key_env
+    if not name:
+        return ""
+    key = environ.get(name, "")
+    if not key:
+        raise ConfigError(
+            f"The environment variable {name} (upstream.api_key_env) is empty: "
+            "export it with the model server's key."
+        )
+    return key
+
+
+def _why_not_bound(host: str, port: int, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"Port {port} on {host} is in use: end what listens there, or choose another --port."
+    if error.errno == errno.EACCES:
+        return f"Port {port} needs more rights than this user has: choose a --port above 1023."
+    if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+        return f"This machine has no address {host!r}: choose another --host."
+    return f"Cannot listen on {host}:{port}: {error.strerror or error}."

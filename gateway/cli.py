@@ -1,0 +1,196 @@
+"""The command line: `responses-gateway serve`, and a group for the commands that come beside it.
+
+What cannot be done is said in one sentence that tells what to do instead; the exit code is 2.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+from gateway import __version__
+from gateway.app import Gateway, bind, build_app, url_of
+from gateway.config import CONFIG_VARIABLE, Config, ConfigError, load
+from gateway.server.target import Target
+from gateway.server.workers import run_workers
+from gateway.upstream.client import UpstreamClient
+from gateway.upstream.local import LocalModel, LocalModelError, install_hint
+from gateway.upstream.probe import USUAL_PORTS, discover
+
+EXIT_USAGE = 2
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="responses-gateway")
+def main() -> None:
+    """The Responses API of coding agents in front of model servers that know only function tools."""
+
+
+@main.command()
+@click.option("--host", help="Address to listen on.  [127.0.0.1]")
+@click.option("--port", type=int, help="Port to listen on, 0 for any free one.  [8790]")
+@click.option("--upstream", metavar="URL", help="The model server's base URL, with its /v1.")
+@click.option(
+    "--upstream-api",
+    type=click.Choice(["auto", "chat", "responses"]),
+    help="The API that the model server is asked by.  [auto]",
+)
+@click.option("--profile", metavar="NAME", help="The model server's habits.  [auto]")
+@click.option("--store", metavar="URL", help="Where responses are kept: memory.  [memory]")
+@click.option("--workers", type=int, help="Processes that share the port.  [1]")
+@click.option(
+    "--config",
+    "file",
+    type=click.Path(path_type=Path),
+    envvar=CONFIG_VARIABLE,
+    help="A TOML file with any of these settings and more.",
+)
+def serve(file: Path | None, **flags: Any) -> None:
+    """Start the gateway."""
+    try:
+        config = load(file, os.environ, flags)
+        _log_to_stderr(config.log.level)
+        if config.upstream.url:
+            build_app(config)  # its errors belong to the start, before any worker is there
+        with bind(config) as bound:
+            if config.server.workers == 1:
+                _run(lambda: _serve(config, bound))
+            else:
+                _serve_by_workers(config, bound)
+    except (ConfigError, LocalModelError) as error:
+        click.echo(f"responses-gateway: {error}", err=True)
+        sys.exit(EXIT_USAGE)
+
+
+def _serve_by_workers(config: Config, bound: socket.socket) -> None:
+    if not config.upstream.url:
+        url = _run(_discovered)
+        if url is None:
+            raise ConfigError(_no_upstream())
+        config = _with_upstream(config, url)
+    if config.store.url == "memory":
+        log.warning("store=memory is per worker: previous_response_id over HTTP may not be found")
+    failed = run_workers(
+        config.server.workers, lambda index: _run(lambda: _serve(config, bound, quiet=index > 0))
+    )
+    if failed:
+        sys.exit(1)
+
+
+async def _serve(config: Config, bound: socket.socket, *, quiet: bool = False) -> None:
+    """Run until SIGINT or SIGTERM."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    async with AsyncExitStack() as stack:
+        note = ""
+        if not config.upstream.url:
+            url = await _discovered()
+            note = "found on this machine"
+            if url is None:
+                url, note = await _start_local(stack), "embedded: a tiny model, for trying out only"
+            config = _with_upstream(config, url)
+        gateway = await stack.enter_async_context(Gateway(config, bound))
+        for name in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(name, stop.set)
+        if not quiet:
+            _show(config, url_of(bound), await gateway.target(), note)
+        await stop.wait()
+        for name in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(name)  # a second one ends at once
+
+
+async def _discovered() -> str | None:
+    async with UpstreamClient("") as client:
+        found = await discover(client)
+    return found[0].url if found else None
+
+
+async def _start_local(stack: AsyncExitStack) -> str:
+    if install_hint() is not None:
+        raise ConfigError(_no_upstream())
+    return (await stack.enter_async_context(LocalModel())).url
+
+
+def _no_upstream() -> str:
+    ports = ", ".join(map(str, USUAL_PORTS))
+    return (
+        f"No model server answers on this machine (ports {ports}): start one, or name it with "
+        "--upstream http://HOST:PORT/v1."
+    )
+
+
+def _with_upstream(config: Config, url: str) -> Config:
+    upstream = msgspec.structs.replace(config.upstream, url=url)
+    return msgspec.structs.replace(config, upstream=upstream)
+
+
+def _show(config: Config, url: str, target: Target, note: str) -> None:
+    """Where it listens, what it talks to, and what Codex has to be told."""
+    console = Console(highlight=False, soft_wrap=True)
+    found = target.found
+    how = f"{target.dialect.path}, profile {target.profile.name}: {found.how}"
+    if not found.reachable:
+        how += "; it is asked again with each turn"
+    console.print(Text(f"responses-gateway {__version__} listens on {url}/v1", style="bold"))
+    console.print(Text(f"upstream  {config.upstream.url} ({how})"))
+    if note:
+        console.print(Text(f"          {note}"))
+    console.print(Text(f"models    {', '.join(target.models) or 'none listed'}"))
+    console.print(Text("\nFor Codex, in ~/.codex/config.toml:\n", style="dim"))
+    console.print(Text(codex_lines(url, target.models)), end="\n\n")
+
+
+def codex_lines(url: str, models: list[str]) -> str:
+    """The settings that make Codex use this gateway. The first two stand before any table."""
+    base = url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+    model = msgspec.json.encode(models[0] if models else "MODEL").decode()
+    return "\n".join(
+        (
+            f"model = {model}",
+            'model_provider = "gateway"',
+            "",
+            "[model_providers.gateway]",
+            'name = "responses-gateway"',
+            f'base_url = "{base}/v1"',
+            'wire_api = "responses"',
+            "supports_websockets = true",
+        )
+    )
+
+
+def _log_to_stderr(level: str) -> None:
+    logging.basicConfig(
+        level=level.upper(),
+        format="%(asctime)s %(levelname)s %(name)s %(message)s",
+        stream=sys.stderr,
+    )
+
+
+def _run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """On uvloop where that is installed: a third less CPU for each event."""
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(main())
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory

@@ -1,0 +1,84 @@
+"""Responses over HTTP: a blocking JSON body, or the same response as server-sent events."""
+
+from collections.abc import Mapping
+
+from aiohttp import web
+
+from gateway.server.body import read_json
+from gateway.server.keys import OWNER, RELAY, REQUEST_ID, SETTINGS
+from gateway.server.relay import ClientGone, Outcome, Parent
+from gateway.wire.json import JSON, dumps
+from gateway.wire.request import check_request
+from gateway.wire.sse import encode_event
+
+SSE_HEADERS: Mapping[str, str] = {
+    "Content-Type": "text/event-stream; charset=utf-8",
+    "Cache-Control": "no-cache",
+    # nginx would collect the stream into blocks.
+    "X-Accel-Buffering": "no",
+}
+# An answer that failed after its upstream had begun, and no better status is known.
+FAILED_STATUS = 502
+
+
+async def create_response(request: web.Request) -> web.StreamResponse:
+    """`POST /v1/responses`."""
+    relay = request.app[RELAY]
+    owner = request[OWNER]
+    body = check_request(await read_json(request, request.app[SETTINGS].max_body_bytes))
+    previous_id = body.get("previous_response_id")
+    parent = await relay.stored_parent(previous_id, owner) if previous_id else Parent()
+    label = f"http {request[REQUEST_ID]}"
+    if not body.get("stream"):
+        return _blocking(await relay.serve(body, parent, _End(), owner=owner, label=label))
+    sink = _SSESink(request)
+    try:
+        await relay.serve(body, parent, sink, owner=owner, label=label)
+        await sink.response.write_eof()
+    except (ClientGone, ConnectionError):
+        pass  # nobody is there to be told
+    return sink.response
+
+
+def json_response(
+    body: JSON, status: int = 200, headers: Mapping[str, str] | None = None
+) -> web.Response:
+    """A JSON body, encoded by the same module as everything else."""
+    return web.Response(
+        body=dumps(body), status=status, headers=headers, content_type="application/json"
+    )
+
+
+class _End:
+    """The sink of a blocking request: nothing leaves before the end."""
+
+    is_live = False
+
+    async def send(self, events: list[JSON]) -> None:
+        """The Response at the end says it all."""
+
+
+class _SSESink:
+    """Writes events; the status line goes out with the first ones."""
+
+    is_live = True
+
+    def __init__(self, request: web.Request) -> None:
+        self._request = request
+        self.response = web.StreamResponse(headers=SSE_HEADERS)
+
+    async def send(self, events: list[JSON]) -> None:
+        if not self.response.prepared:
+            await self.response.prepare(self._request)
+        await self.response.write(b"".join(map(encode_event, events)))
+
+
+def _blocking(outcome: Outcome) -> web.Response:
+    """A failure is a status to those who look at that, and a whole Response to those who read it."""
+    if outcome.response["status"] != "failed":
+        return json_response(outcome.response)
+    error = outcome.error
+    if error is None:
+        return json_response(outcome.response, FAILED_STATUS)
+    body = {**outcome.response, "error": {**error.fields(), **outcome.response["error"]}}
+    return json_response(body, max(error.status, 400), error.headers)

@@ -1,0 +1,381 @@
+"""The loop: one checked request becomes one turn, its upstream is read, its events leave by a sink.
+
+All three transports come through here; what differs between them is the sink. This is the place
+where the pure rooms meet time: silence, heartbeats, a client that has gone.
+"""
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Protocol
+
+import msgspec
+
+from gateway.errors import GatewayError, InternalError, RequestError
+from gateway.server.target import Target, Targets
+from gateway.store.protocol import Row, Store
+from gateway.turn.history import History
+from gateway.turn.state import TurnState
+from gateway.turn.turn import Turn
+from gateway.upstream.client import Answer
+from gateway.wire.json import JSON
+
+log = logging.getLogger(__name__)
+
+# A client that takes nothing for so long is stopped or gone; its answer must not hold a model.
+SEND_SECONDS = 300.0
+# Fields that would change what the client gets and that nothing here can honour.
+UNSUPPORTED = ("background", "conversation", "prompt")
+
+_CONTINUABLE = (TurnState.COMPLETED, TurnState.INCOMPLETE)
+
+
+class ClientGone(Exception):
+    """The client has closed its connection, or takes nothing any more."""
+
+
+class Sink(Protocol):
+    """Where public events go."""
+
+    is_live: bool
+    """Events leave as they come. Otherwise only the end counts, and an error can be a status."""
+
+    async def send(self, events: list[JSON]) -> None:
+        """Write them, in as few writes as the transport allows.
+
+        Raises:
+            ConnectionError: the client is gone.
+        """
+
+
+class Parent(msgspec.Struct, frozen=True):
+    """What a request continues.
+
+    Attributes:
+        id: of the response; None at the start of a chain.
+        history: what was said until then.
+        is_stored: the store has it.
+    """
+
+    id: str | None = None
+    history: History = History()
+    is_stored: bool = False
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How a turn has ended, for a transport that answers at the end."""
+
+    response: JSON
+    error: GatewayError | None
+
+
+Remember = Callable[[Parent | None], None]
+
+
+class Relay:
+    """Serves requests.
+
+    Args:
+        targets: the model server.
+        store: what outlives a turn.
+        heartbeat_seconds: a live stream is never silent for longer.
+        created_after_seconds: a live stream begins after so long, come what may.
+    """
+
+    def __init__(
+        self,
+        targets: Targets,
+        store: Store,
+        *,
+        heartbeat_seconds: float,
+        created_after_seconds: float,
+    ) -> None:
+        self._targets = targets
+        self._store = store
+        self._heartbeat = heartbeat_seconds
+        self._created_after = created_after_seconds
+        self._draining: set[asyncio.Task[None]] = set()
+
+    async def stored_parent(self, id: str, owner: str) -> Parent:
+        """The stored response that a request continues.
+
+        Raises:
+            RequestError: `previous_response_not_found`.
+        """
+        rows = await self._store.chain(id, owner)
+        if not rows:
+            raise not_found(id)
+        turns: list[tuple[list[JSON], list[JSON]]] = []
+        for row in rows:
+            turns.append((row.prefix, []))
+            turns.append(([] if row.starts_over else row.input, row.given))
+        return Parent(id=id, history=History.from_rows(turns), is_stored=True)
+
+    async def serve(
+        self,
+        request: JSON,
+        parent: Parent,
+        sink: Sink,
+        *,
+        owner: str,
+        label: str,
+        remember: Remember = lambda parent: None,
+    ) -> Outcome:
+        """Answer one request.
+
+        Args:
+            request: the checked public request.
+            parent: what it continues.
+            sink: where its events go.
+            owner: the API key's id.
+            label: names the connection in the log.
+            remember: is told what can be continued (None: nothing), before the client knows.
+
+        Raises:
+            GatewayError: it failed before anything was sent; afterwards it never raises one.
+            ClientGone: nobody listens any more. The upstream has been stopped.
+        """
+        began = time.monotonic()
+        _refuse_unsupported(request)
+        target = await self._targets.current()
+        turn = _new_turn(request, parent, target)
+        delivery = _Delivery(turn, sink, self._heartbeat)
+        try:
+            await self._run(request, turn, target, delivery)
+            remember(await self._keep(request, turn, parent, owner))
+            await delivery.flush()
+        except (asyncio.CancelledError, ClientGone):
+            turn.cancel()
+            raise
+        finally:
+            delivery.stop()
+            _log_turn(turn, label, time.monotonic() - began)
+        return Outcome(turn.response, turn.error)
+
+    async def _run(self, request: JSON, turn: Turn, target: Target, delivery: "_Delivery") -> None:
+        """Bring the turn to its end. Its last events are not sent yet."""
+        if is_warm_up(request):
+            turn.warm_up()
+            return
+        try:
+            await self._ask(turn, target, delivery)
+        except ClientGone:
+            raise
+        except Exception as cause:  # a bug of ours ends one turn, never the gateway
+            error = public_error(cause)
+            turn.fail(error)
+            if not turn.is_started:
+                raise error from None
+
+    async def _ask(self, turn: Turn, target: Target, delivery: "_Delivery") -> None:
+        body = target.dialect.encode(turn.request_to_send())
+        turn.send()
+        async with target.slot():
+            opening = asyncio.ensure_future(target.open(body))
+            try:
+                await self._until_open(opening, turn, delivery)
+                answer = await opening
+                turn.start()
+                await delivery.flush()
+                await _read(answer, turn, target, delivery)
+            finally:
+                await self._let_go(opening, turn)
+
+    async def _until_open(
+        self, opening: asyncio.Future[Answer], turn: Turn, delivery: "_Delivery"
+    ) -> None:
+        """A silence that lasts too long begins the stream; until then an error can be a status."""
+        patience = self._created_after if delivery.is_live else None
+        done, _ = await asyncio.wait({opening}, timeout=patience)
+        if not done:
+            turn.start()
+            await delivery.flush()
+
+    async def _let_go(self, opening: asyncio.Future[Answer], turn: Turn) -> None:
+        """Stop the upstream at once, unless it has said all and only its body's end is missing."""
+        if not opening.done():
+            opening.cancel()
+            await asyncio.wait({opening})
+        if opening.cancelled() or opening.exception() is not None:
+            return
+        answer = opening.result()
+        if turn.state in _CONTINUABLE:
+            task = asyncio.create_task(answer.drain())
+            self._draining.add(task)
+            task.add_done_callback(self._draining.discard)
+        else:
+            answer.close()
+
+    async def _keep(self, request: JSON, turn: Turn, parent: Parent, owner: str) -> Parent | None:
+        """Put a response where it can be continued from; None when it cannot be."""
+        if turn.state not in _CONTINUABLE:
+            return None
+        history = turn.next_history()
+        is_stored = request.get("store") is not False
+        if is_stored:
+            row = _row(turn, parent, history, owner)
+            try:
+                await self._store.put(row)
+            except Exception:  # a store that is down costs the continuation, not the answer
+                log.exception("response %s could not be stored", row.id)
+                is_stored = False
+        return Parent(id=turn.response["id"], history=history, is_stored=is_stored)
+
+    async def close(self) -> None:
+        """Let go of connections and of the store."""
+        for task in list(self._draining):
+            task.cancel()
+        await asyncio.gather(*self._draining, return_exceptions=True)
+        await self._targets.close()
+        await self._store.close()
+
+
+class _Delivery:
+    """What one turn has to say, on its way to its sink: in order, and never silent for long."""
+
+    def __init__(self, turn: Turn, sink: Sink, heartbeat_seconds: float) -> None:
+        self._turn = turn
+        self._sink = sink
+        self._period = heartbeat_seconds
+        self._loop = asyncio.get_running_loop()
+        self._sent_at = self._loop.time()
+        self._sending = asyncio.Lock()
+        self._beating: asyncio.Task[None] | None = None
+        self.is_live = sink.is_live
+
+    async def flush(self) -> None:
+        """Send what is ready; returns when the transport has room again (back-pressure)."""
+        async with self._sending:
+            events = self._turn.events_to_send()
+            if not events:
+                return
+            try:
+                async with asyncio.timeout(SEND_SECONDS):
+                    await self._sink.send(events)
+            except (ConnectionError, TimeoutError) as error:
+                raise ClientGone from error
+            self._sent_at = self._loop.time()
+        if self._beating is None and self.is_live and not self._turn.is_done:
+            self._beating = self._loop.create_task(self._beat())
+
+    def stop(self) -> None:
+        """No more heartbeats."""
+        if self._beating is not None:
+            self._beating.cancel()
+
+    async def _beat(self) -> None:
+        with suppress(ClientGone):  # the loop sees it as well, at its next event
+            while not self._turn.is_done:
+                silence = self._loop.time() - self._sent_at
+                if silence < self._period:
+                    await asyncio.sleep(self._period - silence)
+                elif self._sending.locked():
+                    await asyncio.sleep(self._period)  # not silent: the client is slow
+                else:
+                    self._turn.heartbeat()
+                    await self.flush()
+
+
+async def _read(answer: Answer, turn: Turn, target: Target, delivery: _Delivery) -> None:
+    """Upstream's bytes into the turn; the events of one chunk leave together."""
+    reader = target.dialect.reader(answer.content_type)
+    async for chunk in answer.chunks():
+        for event in reader.feed(chunk):
+            turn.receive(event)
+        if turn.is_done:
+            return
+        await delivery.flush()
+    for event in reader.finish():
+        turn.receive(event)
+    turn.receive_eof()
+
+
+def is_warm_up(request: JSON) -> bool:
+    """Whether nothing is to be generated (spec: WebSocket mode, `generate: false`)."""
+    cache = request.get("prompt_cache_options")
+    prewarm = isinstance(cache, dict) and cache.get("prewarm") is True
+    return request.get("generate") is False or prewarm
+
+
+def not_found(id: str) -> RequestError:
+    """The documented error of a continuation that is not there."""
+    return RequestError(
+        f"Previous response with id '{id}' not found.",
+        code="previous_response_not_found",
+        param="previous_response_id",
+    )
+
+
+def new_id(prefix: str) -> str:
+    """An id that nobody can guess: a stored response is read by its id."""
+    return f"{prefix}_{secrets.token_hex(16)}"
+
+
+def _now() -> int:
+    return int(time.time())
+
+
+def _new_turn(request: JSON, parent: Parent, target: Target) -> Turn:
+    options = target.turn_options(request["model"])
+    try:
+        return Turn(request, parent.history, options, new_id, _now)
+    except Exception as cause:  # a bug of ours ends one turn, never the gateway
+        raise public_error(cause) from None
+
+
+def _refuse_unsupported(request: JSON) -> None:
+    for name in UNSUPPORTED:
+        if request.get(name):
+            raise RequestError(
+                f"Unsupported parameter: '{name}' is not supported by this gateway.",
+                code="unsupported_parameter",
+                param=name,
+            )
+
+
+def public_error(cause: Exception) -> GatewayError:
+    """What the client is told: its own or the upstream's error as it is, of a bug only an id."""
+    if isinstance(cause, GatewayError) and not isinstance(cause, InternalError):
+        return cause
+    error_id = new_id("err")
+    log.error("internal error %s", error_id, exc_info=cause)
+    return InternalError(f"Internal error. The gateway's log has it as {error_id}.")
+
+
+def _row(turn: Turn, parent: Parent, history: History, owner: str) -> Row:
+    """This turn's row: what it adds to its parent, and the parent itself when nobody stored that."""
+    before = parent.history.items
+    added = len(turn.new_items) + len(turn.given_output)
+    starts_over = len(history.items) != len(before) + added  # a compaction
+    follows = parent.is_stored and not starts_over
+    return Row(
+        id=turn.response["id"],
+        owner=owner,
+        created_at=turn.response["created_at"],
+        response=turn.response,
+        input=turn.new_items,
+        given=turn.given_output,
+        previous_id=parent.id if follows else None,
+        prefix=[] if follows or starts_over else list(before),
+        starts_over=starts_over,
+    )
+
+
+def _log_turn(turn: Turn, label: str, seconds: float) -> None:
+    usage = turn.response.get("usage") or {}
+    for note in turn.notes:
+        log.info("%s %s %s", label, turn.response["id"], note)
+    log.info(
+        "%s %s %s status=%s ms=%d tokens=%s+%s%s",
+        label,
+        turn.response["id"],
+        turn.response["model"],
+        turn.state.value,
+        seconds * 1000,
+        usage.get("input_tokens", 0),
+        usage.get("output_tokens", 0),
+        f" error={turn.error.status}/{turn.error.code}" if turn.error else "",
+    )

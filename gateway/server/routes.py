@@ -1,0 +1,115 @@
+"""The table of routes, and what is the same for all of them: ids, and errors in the API's shape."""
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from aiohttp import web
+
+from gateway.errors import GatewayError, RequestError
+from gateway.server.http import create_response, json_response
+from gateway.server.keys import CONNECTIONS, OWNER, REQUEST_ID, TARGETS
+from gateway.server.relay import new_id, public_error
+from gateway.server.stored import delete_response, get_response, list_input_items
+from gateway.server.websocket import Connection, open_socket
+
+log = logging.getLogger(__name__)
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+async def list_models(request: web.Request) -> web.Response:
+    """`GET /v1/models`: the configured names and the model server's own."""
+    target = await request.app[TARGETS].current()
+    data = [
+        {"id": id, "object": "model", "created": 0, "owned_by": target.profile.name}
+        for id in target.models
+    ]
+    return json_response({"object": "list", "data": data})
+
+
+async def healthz(request: web.Request) -> web.Response:
+    """This process answers."""
+    return json_response({"status": "ok"})
+
+
+async def readyz(request: web.Request) -> web.Response:
+    """A turn could be served: the model server answers."""
+    target = await request.app[TARGETS].current()
+    if not target.found.reachable:
+        return json_response({"status": "the model server does not answer"}, 503)
+    return json_response({"status": "ok"})
+
+
+ROUTES: tuple[tuple[str, str, Handler], ...] = (
+    ("POST", "/v1/responses", create_response),
+    ("GET", "/v1/responses", open_socket),
+    ("GET", "/v1/responses/{id}", get_response),
+    ("DELETE", "/v1/responses/{id}", delete_response),
+    ("GET", "/v1/responses/{id}/input_items", list_input_items),
+    ("GET", "/v1/models", list_models),
+    ("GET", "/healthz", healthz),
+    ("GET", "/readyz", readyz),
+)
+
+
+@web.middleware
+async def name_request(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Give the request its id and its owner."""
+    request[REQUEST_ID] = new_id("req")
+    request[OWNER] = ""
+    return await handler(request)
+
+
+@web.middleware
+async def api_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Whatever goes wrong before an answer has begun is an error of the API's shape."""
+    try:
+        return await handler(request)
+    except GatewayError as error:
+        return _error_response(error)
+    except web.HTTPException as raised:
+        if raised.status < 400:
+            raise
+        return _error_response(_of_http(request, raised))
+    except ConnectionError:
+        raise  # the client is gone while its body was read: nobody to answer
+    except Exception as bug:  # the edge of the process: one request fails, not the gateway
+        return _error_response(public_error(bug))
+
+
+def _error_response(error: GatewayError) -> web.Response:
+    return json_response(error.body(), error.status, error.headers)
+
+
+def _of_http(request: web.Request, raised: web.HTTPException) -> RequestError:
+    words = {
+        404: f"Unknown path: {request.method} {request.path}.",
+        405: f"{request.method} is not allowed on {request.path}.",
+    }
+    allow = raised.headers.get("Allow")
+    return RequestError(
+        words.get(raised.status, f"{raised.reason}."),
+        status=raised.status,
+        headers={"Allow": allow} if allow else None,
+    )
+
+
+async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
+    """A signal, since a stream's headers leave long before its handler returns."""
+    response.headers["Server"] = "responses-gateway"
+    response.headers["x-request-id"] = request.get(REQUEST_ID, "") or new_id("req")
+
+
+async def close_sockets(app: web.Application) -> None:
+    """At shutdown: idle sockets close now, busy ones after their turn."""
+    connections: set[Connection] = app[CONNECTIONS]
+    for connection in list(connections):
+        connection.leave()
+
+
+def add_routes(app: web.Application) -> None:
+    """Put the table into an application."""
+    for method, path, handler in ROUTES:
+        app.router.add_route(method, path, handler)
+    app.on_response_prepare.append(add_headers)
+    app.on_shutdown.append(close_sockets)

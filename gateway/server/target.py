@@ -1,0 +1,110 @@
+"""What a turn is sent to: the one model server, with what is known of its dialect and its profile."""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import Any
+
+from gateway.config import Config
+from gateway.tools.names import NameRule
+from gateway.tools.table import ToolOptions
+from gateway.turn.turn import TurnOptions
+from gateway.upstream.client import Answer, UpstreamClient
+from gateway.upstream.dialect import make_dialect
+from gateway.upstream.errors import read_error
+from gateway.upstream.probe import Found, Prober
+from gateway.upstream.profiles import Profile, load_profile
+
+
+class Target:
+    """One model server as it was found.
+
+    Args:
+        config: all settings.
+        client: its connections.
+        found: what the probe has said.
+    """
+
+    def __init__(self, config: Config, client: UpstreamClient, found: Found) -> None:
+        self.found = found
+        self.profile = profile_of(config, found)
+        self.dialect = make_dialect(self.profile)
+        self._client = client
+        self._models = config.upstream.model
+        self._tools = _tool_options(config, self.profile)
+        # One slot is one answer (Q63: a server with a single KV cache answers 409 to a second one).
+        concurrency = self.profile.concurrency
+        self._slots = asyncio.Semaphore(concurrency) if concurrency else None
+
+    def turn_options(self, model: str) -> TurnOptions:
+        """What the turn has to know about this server."""
+        return TurnOptions(tools=self._tools, model=self._models.get(model, model))
+
+    def slot(self) -> AbstractAsyncContextManager[None]:
+        """The context in which one answer is asked for and read."""
+        return self._slots or nullcontext()
+
+    async def open(self, body: bytes) -> Answer:
+        """Ask; the answer is there when its status is, and its status is a good one.
+
+        Raises:
+            UpstreamError: it is not.
+        """
+        answer = await self._client.open(self.dialect.path, body)
+        if answer.status == 200:
+            return answer
+        try:
+            text = await answer.read()
+        finally:
+            answer.close()
+        raise read_error(self.profile, answer.status, answer.headers, text)
+
+    @property
+    def models(self) -> list[str]:
+        """Public model names: the configured ones first, then the server's own."""
+        return list(dict.fromkeys([*self._models, *self.found.models]))
+
+
+class Targets:
+    """Gives every turn the target as it is known by then: a server may come up after the gateway."""
+
+    def __init__(self, config: Config, client: UpstreamClient) -> None:
+        self._config = config
+        self._client = client
+        upstream = config.upstream
+        self._prober = Prober(client, upstream.url, upstream.api, upstream.profile)
+        self._target: Target | None = None
+
+    async def current(self) -> Target:
+        """What is known now."""
+        found = await self._prober.found()
+        if self._target is None or self._target.found is not found:
+            self._target = Target(self._config, self._client, found)
+        return self._target
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+
+def profile_of(config: Config, found: Found) -> Profile:
+    """The profile with the user's own values; what `--upstream-api` says stands above them.
+
+    Raises:
+        ValueError: a value that no profile can have.
+    """
+    overrides: Mapping[str, Any] = config.profile
+    if config.upstream.api == "auto":
+        return load_profile(found.profile, {"dialect": found.dialect, **overrides})
+    return load_profile(found.profile, {**overrides, "dialect": found.dialect})
+
+
+def _tool_options(config: Config, profile: Profile) -> ToolOptions:
+    is_eager = config.tools.deferred == "eager" or profile.eager_deferred
+    return ToolOptions(
+        name_rule=NameRule(
+            max_length=profile.name_max_length, first_letter=profile.name_first_letter
+        ),
+        deferred="eager" if is_eager else "withhold",
+        hosted=config.tools.hosted or profile.hosted,
+    )

@@ -1,0 +1,330 @@
+"""Responses over WebSocket: `response.create` frames in, events out, state kept with the socket.
+
+One reader is always in `receive()` (it answers pings and sees the client go); each lane has a worker
+of its own. A request that fails before its `response.created` gets exactly one error frame; after it
+only `response.failed` (responses-api: a second terminal would end the client's next turn).
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from aiohttp import WSCloseCode, WSMsgType, web
+
+from gateway.errors import GatewayError, RequestError
+from gateway.server.body import parse
+from gateway.server.keys import CONNECTIONS, OWNER, RELAY, REQUEST_ID, SETTINGS
+from gateway.server.lane import Lane
+from gateway.server.relay import ClientGone, Parent, Relay, public_error
+from gateway.wire.json import JSON, dumps
+from gateway.wire.request import check_request, check_stream_id
+
+log = logging.getLogger(__name__)
+
+# The API's own limits (guide: WebSocket mode).
+MAX_IN_FLIGHT = 16
+MAX_NAMED_LANES = 32
+# Creates that wait on one socket. More is a client that does not listen.
+MAX_WAITING = 256
+# …and what they may hold together, in messages of the largest size.
+MAX_WAITING_MESSAGES = 4
+# A peer that does not answer a Close frame is not waited for any longer.
+CLOSE_SECONDS = 2.0
+# Pings: a peer that vanished without a word is noticed within a minute.
+PING_SECONDS = 30.0
+# The envelope of a frame, and what has no meaning on a socket.
+_ENVELOPE = ("type", "stream_id", "stream", "stream_options")
+
+
+async def open_socket(request: web.Request) -> web.StreamResponse:
+    """`GET /v1/responses` with an upgrade."""
+    settings = request.app[SETTINGS]
+    socket = _Socket(settings.max_message_bytes, compress=settings.compress)
+    if not socket.can_prepare(request):
+        raise RequestError(
+            "GET /v1/responses opens a WebSocket; send POST /v1/responses for HTTP.",
+            status=426,
+            headers={"Upgrade": "websocket"},
+        )
+    # Codex 0.171 takes a larger request over HTTP by itself when it knows the limit.
+    socket.headers["x-codex-websocket-max-message-bytes"] = str(settings.max_message_bytes)
+    await socket.prepare(request)
+    connection = Connection(
+        socket,
+        request.app[RELAY],
+        owner=request[OWNER],
+        label=f"ws {request[REQUEST_ID]}",
+        max_message_bytes=settings.max_message_bytes,
+    )
+    connections = request.app[CONNECTIONS]
+    connections.add(connection)
+    try:
+        await connection.run(settings.connection_limit_minutes * 60)
+    finally:
+        connections.discard(connection)
+    return socket
+
+
+class _Socket(web.WebSocketResponse):
+    """aiohttp's socket, that says why before it closes on a message that is too big."""
+
+    def __init__(self, max_message_bytes: int, *, compress: bool) -> None:
+        super().__init__(
+            timeout=CLOSE_SECONDS,
+            heartbeat=PING_SECONDS,
+            compress=compress,
+            max_msg_size=max_message_bytes + 1,  # aiohttp refuses a message of exactly its limit
+            decode_text=False,
+        )
+        self._max_message_bytes = max_message_bytes
+
+    async def close(
+        self, *, code: int = WSCloseCode.OK, message: bytes = b"", drain: bool = True
+    ) -> bool:
+        if code == WSCloseCode.MESSAGE_TOO_BIG and not self.closed:
+            error = RequestError(
+                f"The message is larger than the limit of {self._max_message_bytes} bytes.",
+                status=413,
+                code="request_too_large",
+            )
+            await self.send_frame(dumps(error.frame()), WSMsgType.TEXT)
+        return await super().close(code=code, message=message, drain=drain)
+
+
+class Connection:
+    """One socket with its lanes.
+
+    Args:
+        socket: prepared.
+        relay: serves the requests.
+        owner: the API key's id.
+        label: names the connection in the log.
+        max_message_bytes: the largest message.
+    """
+
+    def __init__(
+        self,
+        socket: web.WebSocketResponse,
+        relay: Relay,
+        *,
+        owner: str,
+        label: str,
+        max_message_bytes: int,
+    ) -> None:
+        self._socket = socket
+        self._relay = relay
+        self._owner = owner
+        self._label = label
+        self._max_waiting_bytes = max_message_bytes * MAX_WAITING_MESSAGES
+        self._lanes: dict[str | None, Lane] = {None: Lane(None, self._answer)}
+        self._in_flight = asyncio.Semaphore(MAX_IN_FLIGHT)
+        # Set once the connection is to end as soon as no lane is busy: what a new create is told.
+        self._refusal: GatewayError | None = None
+        self._closing: asyncio.Task[None] | None = None
+
+    async def run(self, limit_seconds: float) -> None:
+        """Serve the socket until either side closes it. 0 is no limit."""
+        timer = asyncio.create_task(self._expire(limit_seconds)) if limit_seconds else None
+        try:
+            async for message in self._socket:
+                if message.type is WSMsgType.TEXT:
+                    await self._receive(message.data)
+                elif message.type is WSMsgType.BINARY:
+                    await self._fail(RequestError("Binary frames are not supported: send text."))
+        except ConnectionError:
+            pass  # gone while it was told about an error
+        finally:
+            if timer is not None:
+                timer.cancel()
+            left = [task for lane in self._lanes.values() for task in lane.cancel()]
+            if self._closing is not None:
+                left.append(self._closing)
+            await asyncio.gather(*left, return_exceptions=True)
+            log.debug("%s closed with code %s", self._label, self._socket.close_code)
+
+    def leave(self) -> None:
+        """The gateway stops: close now, or after the turns that run."""
+        self._refusal = GatewayError("The gateway is shutting down.", status=503)
+        self._end_when_idle()
+
+    async def _expire(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        self._refusal = _connection_limit(seconds)
+        self._end_when_idle()
+
+    def _end_when_idle(self, but: Lane | None = None) -> None:
+        """Close if that is due. `but` is the lane whose last create is just ending."""
+        if self._refusal is None or self._closing is not None:
+            return
+        lanes = self._lanes.values()
+        if not any(lane.is_busy and (lane is not but or lane.waiting) for lane in lanes):
+            self._closing = asyncio.create_task(self._close(self._refusal))
+
+    async def _close(self, reason: GatewayError) -> None:
+        await self._fail(reason)
+        # 1001: SDKs connect again after it (openai 3.57).
+        await self._socket.close(code=WSCloseCode.GOING_AWAY)
+
+    async def _receive(self, data: bytes) -> None:
+        """One text frame. What is wrong with it costs one error frame, never the socket."""
+        try:
+            frame = parse(data)
+            if not isinstance(frame, dict):
+                raise RequestError("A frame must be a JSON object.")
+            await self._handler(frame)(self, frame, len(data))
+        except GatewayError as error:
+            await self._fail(error)
+
+    def _handler(self, frame: JSON) -> "_Handler":
+        kind = frame.get("type")
+        if not isinstance(kind, str):
+            raise RequestError(
+                "Missing required parameter: 'type'.",
+                code="missing_required_parameter",
+                param="type",
+            )
+        handler = _HANDLERS.get(kind)
+        if handler is None:
+            raise RequestError(
+                f"Invalid value: '{kind[:100]}'. Supported values are: "
+                "'response.create' and 'response.steer'.",
+                code="invalid_value",
+                param="type",
+            )
+        return handler
+
+    async def _create(self, frame: JSON, size: int) -> None:
+        stream_id = check_stream_id(frame)
+        if self._refusal is not None:
+            raise self._refusal
+        lane = self._lanes.get(stream_id)
+        if lane is None:
+            if len(self._lanes) > MAX_NAMED_LANES:
+                await self._fail(_too_many_lanes(), stream_id)
+                return
+            lane = self._lanes[stream_id] = Lane(stream_id, self._answer)
+        if not self._has_room(size):
+            await self._fail(_too_many_waiting(), stream_id)
+            return
+        lane.add(frame, size)
+
+    def _has_room(self, size: int) -> bool:
+        lanes = self._lanes.values()
+        waiting = sum(lane.waiting for lane in lanes)
+        held = sum(lane.waiting_bytes for lane in lanes)
+        return waiting < MAX_WAITING and held + size <= self._max_waiting_bytes
+
+    async def _steer(self, frame: JSON, size: int) -> None:
+        """Steering needs a model that takes input while it speaks; the input goes back."""
+        steer = {key: frame.get(key) for key in ("previous_response_id", "input")}
+        error = {
+            "type": "invalid_request_error",
+            "code": "steering_not_supported",
+            "message": "This gateway does not support steering.",
+        }
+        await self._send({"type": "response.steer.failed", "error": error, "steer": steer})
+
+    async def _ignore(self, frame: JSON, size: int) -> None:
+        """A notice that wants no answer."""
+
+    async def _answer(self, lane: Lane, frame: JSON) -> None:
+        """One create, from its turn in the lane to its last event."""
+        try:
+            async with self._in_flight:
+                await self._serve(lane, frame)
+        except (ClientGone, ConnectionError):
+            return  # the reader ends the connection
+        except Exception as cause:  # a bug of ours must not leave the client waiting
+            error = cause if isinstance(cause, GatewayError) else public_error(cause)
+            lane.evict(frame.get("previous_response_id"))
+            await self._fail(error, lane.stream_id)
+        self._end_when_idle(but=lane)
+
+    async def _serve(self, lane: Lane, frame: JSON) -> None:
+        body = {key: value for key, value in frame.items() if key not in _ENVELOPE}
+        request = check_request({**body, "stream": True})
+        previous_id = request.get("previous_response_id")
+
+        def remember(parent: Parent | None) -> None:
+            if parent is not None:
+                lane.latest = parent
+            else:
+                lane.evict(previous_id)
+
+        await self._relay.serve(
+            request,
+            await self._parent(lane, previous_id) if previous_id else Parent(),
+            _SocketSink(self._socket, lane.stream_id),
+            owner=self._owner,
+            label=self._label,
+            remember=remember,
+        )
+
+    async def _parent(self, lane: Lane, id: str) -> Parent:
+        """What is continued: of this lane, of another one (a fork), or out of the store."""
+        for candidate in (lane, *self._lanes.values()):
+            if parent := candidate.find(id):
+                return parent
+        return await self._relay.stored_parent(id, self._owner)
+
+    async def _fail(self, error: GatewayError, stream_id: str | None = None) -> None:
+        try:
+            await self._send(error.frame(stream_id))
+        except ConnectionError:
+            log.debug("%s went before it was told: %s", self._label, error)
+
+    async def _send(self, frame: JSON) -> None:
+        await self._socket.send_frame(dumps(frame), WSMsgType.TEXT)
+
+
+class _SocketSink:
+    """Each event a text frame; awaiting the write is the back-pressure."""
+
+    is_live = True
+
+    def __init__(self, socket: web.WebSocketResponse, stream_id: str | None) -> None:
+        self._socket = socket
+        self._stream_id = stream_id
+
+    async def send(self, events: list[JSON]) -> None:
+        for event in events:
+            if self._stream_id is not None:
+                event = {**event, "stream_id": self._stream_id}
+            await self._socket.send_frame(dumps(event), WSMsgType.TEXT)
+
+
+_Handler = Callable[[Connection, JSON, int], Coroutine[Any, Any, None]]
+
+# Client events (openai 3.57). `response.processed` is a notice of older Codex versions.
+_HANDLERS: dict[str, _Handler] = {
+    "response.create": Connection._create,
+    "response.steer": Connection._steer,
+    "response.processed": Connection._ignore,
+}
+
+
+def _connection_limit(seconds: float) -> RequestError:
+    minutes = f"{seconds / 60:g}"
+    return RequestError(
+        f"Responses websocket connection limit reached ({minutes} minutes). "
+        "Create a new websocket connection to continue.",
+        code="websocket_connection_limit_reached",
+    )
+
+
+def _too_many_lanes() -> RequestError:
+    return RequestError(
+        "This WebSocket connection has reached its maximum number of distinct stream IDs "
+        f"({MAX_NAMED_LANES}). Reuse an existing stream_id or open a new WebSocket connection.",
+        code="websocket_stream_limit_reached",
+        param="stream_id",
+    )
+
+
+def _too_many_waiting() -> RequestError:
+    return RequestError(
+        "Too many requests wait on this WebSocket connection. Wait for their responses first.",
+        status=429,
+        code="rate_limit_exceeded",
+    )
