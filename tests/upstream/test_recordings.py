@@ -57,7 +57,7 @@ def test_events_do_not_depend_on_chosen_cuts(data: st.DataObject):
     assert read(exchange, chunks) == read(exchange, [body])
 
 
-ENDS = (b'"finish_reason":"', b'"response.completed"', b'"response.incomplete"')
+ENDS = (b'"finish_reason":"', b'"response.completed"', b'"response.incomplete"', b'"error"')
 
 
 @pytest.mark.parametrize("file", ANSWERS, ids=name)
