@@ -48,7 +48,7 @@ def cpu_seconds(pid: int) -> float:
 @contextlib.contextmanager
 def process(*command: str) -> Iterator[subprocess.Popen[str]]:
     """A child that prints where it listens; ended by its own pid."""
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         yield child
     finally:
