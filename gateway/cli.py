@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gateway import __version__
-from gateway.app import Gateway, bind, build_app, url_of
+from gateway.app import Gateway, bind, build_app
 from gateway.config import CONFIG_VARIABLE, Config, ConfigError, load
 from gateway.server.target import Target
 from gateway.server.workers import run_workers
@@ -108,10 +108,13 @@ async def _serve(config: Config, bound: socket.socket, *, quiet: bool = False) -
         for name in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(name, stop.set)
         if not quiet:
-            _show(config, url_of(bound), await gateway.target(), note)
+            console = Console(highlight=False, soft_wrap=True)
+            console.print(
+                Text(f"responses-gateway {__version__} listens on {gateway.url}/v1", style="bold")
+            )
+            _show(console, config, gateway.url, await gateway.target(), note)
         await stop.wait()
-        for name in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(name)  # a second one ends at once
+        loop.remove_signal_handler(signal.SIGINT)  # a second Ctrl-C ends at once
 
 
 async def _discovered() -> str | None:
@@ -139,14 +142,12 @@ def _with_upstream(config: Config, url: str) -> Config:
     return msgspec.structs.replace(config, upstream=upstream)
 
 
-def _show(config: Config, url: str, target: Target, note: str) -> None:
-    """Where it listens, what it talks to, and what Codex has to be told."""
-    console = Console(highlight=False, soft_wrap=True)
+def _show(console: Console, config: Config, url: str, target: Target, note: str) -> None:
+    """What it talks to, and what Codex has to be told."""
     found = target.found
     how = f"{target.dialect.path}, profile {target.profile.name}: {found.how}"
     if not found.reachable:
         how += "; it is asked again with each turn"
-    console.print(Text(f"responses-gateway {__version__} listens on {url}/v1", style="bold"))
     console.print(Text(f"upstream  {config.upstream.url} ({how})"))
     if note:
         console.print(Text(f"          {note}"))

@@ -57,4 +57,3 @@ def _fork(index: int, work: Callable[[int], None]) -> int:
         log.exception("worker %d", os.getpid())
     finally:
         os._exit(code)
-    return 0
