@@ -38,7 +38,7 @@ class ChatThread:
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
-        self._replay = Replay(profile)
+        self._replay = Replay(profile, can_pass=False)
         self._call_id = FORMS[profile.call_id]()
         self._texts: list[str] = []  # the open assistant message
         self._thoughts: list[str] = []

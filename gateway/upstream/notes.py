@@ -47,29 +47,29 @@ NOTE_OMITS = frozenset(
 )
 
 
-def translate_foreign(item: JSON, profile: Profile) -> JSON:
+def translate_foreign(item: JSON, profile: Profile, *, can_pass: bool) -> JSON:
     """A message in place of an item that is none of message, call, output and reasoning.
 
-    With `unknown_items = "pass"` it is given back as it is; only /responses can carry it.
+    With `unknown_items = "pass"` it is given back as it is, if the API can carry it (`can_pass`).
 
     Raises:
         RequestError: the profile refuses items of that type.
     """
     kind = str(item.get("type"))
-    if kind == "item_reference" and profile.unknown_items != "pass":
+    if kind == "item_reference":
         raise RequestError(
             "Items of type 'item_reference' cannot be resolved here: the model server keeps no "
             "items. Send the item itself, or continue with previous_response_id.",
             param="input",
             code="invalid_value",
         )
-    if profile.unknown_items == "pass":
+    if can_pass and profile.unknown_items == "pass":
         return item
     if kind == "agent_message":
         return _agent_message(item)
     role = NOTE_ROLES.get(kind)
     if role is None:
-        if profile.unknown_items == "reject":
+        if profile.unknown_items != "note":
             raise RequestError(
                 f"Items of type '{kind}' are not supported by this model server.",
                 param="input",

@@ -21,15 +21,16 @@ TOOL_IMAGES_LABEL = "[Images from the tool output above]"
 class Replay:
     """Holds back what would stand between a call and its output (Q46)."""
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: Profile, *, can_pass: bool) -> None:
         self._profile = profile
+        self._can_pass = can_pass  # the API has a place for items of unknown types
         self._waiting: list[str] = []  # call_ids of this turn's calls, in order
         self._outputs: dict[str, JSON] = {}
         self._held: list[JSON] = []
 
     def copy(self) -> "Replay":
         """A second replay that has seen the same items."""
-        twin = Replay(self._profile)
+        twin = Replay(self._profile, can_pass=self._can_pass)
         twin._waiting = list(self._waiting)
         twin._outputs = dict(self._outputs)
         twin._held = list(self._held)
@@ -39,7 +40,7 @@ class Replay:
         """The items that are free to go now that `item` is known."""
         kind = item.get("type", "message")
         if kind not in OWN_TYPES:
-            item = translate_foreign(item, self._profile)
+            item = translate_foreign(item, self._profile, can_pass=self._can_pass)
             kind = item.get("type")
         if kind == "function_call_output":
             return self._add_output(item)
