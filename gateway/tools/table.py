@@ -116,11 +116,22 @@ class ToolTable:
                 self.hosted.append(lowered)
         elif not _is_usable(tool):
             self.notes.append(f"{declared.path}: not a declaration; left out")
-        elif (present := self._rows.get(declared.key)) is None:
-            self._add(
-                declared, declared.namespace, is_withheld=_is_deferred(tool) and not self._is_eager
-            )
-        elif present.declaration != tool:
+        else:
+            self._join(declared)
+
+    def _join(self, declared: Declared) -> None:
+        present, is_deferred = self._rows.get(declared.key), _is_deferred(declared.tool)
+        if present is not None and present.is_withheld and not is_deferred:
+            # Deferred by the request and given by an item of the history, as a compaction does.
+            self._rows.pop(declared.key)
+            present = None
+        double = self._double(declared, declared.namespace) if present is None else None
+        if double is not None:
+            self.notes.append(f"{declared.path}: '{declared.name}' is left out: {double}")
+        elif present is None:
+            withhold = is_deferred and not self._is_eager
+            self._add(declared, declared.namespace, is_withheld=withhold)
+        elif present.declaration != declared.tool:
             self.notes.append(
                 f"{declared.path}: '{declared.name}' is declared already; kept the first"
             )
@@ -155,26 +166,38 @@ class ToolTable:
 
     def _load(self, declared: Declared) -> Row | None:
         """The row that a loaded tool may be called by from now on, None when there is none."""
-        present, why = self._rows.get(declared.key), None
-        if not promotion.is_usable(declared.tool):
-            why = "not a declaration"
-        elif declared.key == (None, search.NAME) and SEARCH_KEY in self._rows:
-            why = "the search itself has this name"
-        elif present is not None and present.kind != declared.tool["type"]:
-            why = f"declared as {present.kind}"
+        present = self._rows.get(declared.key)
+        # A bare tool that was loaded is called with its own name as namespace (responses-api.md section 0.8).
+        namespace = declared.namespace or (present and present.namespace) or declared.name
+        why = self._obstacle(declared, present, namespace)
         if why is not None:
             self.notes.append(f"{declared.path}: '{declared.name}' is not loaded: {why}")
             return None
-        if present is None:
-            return self._add(declared, declared.namespace or declared.name, is_loaded=True)
-        if present.is_loaded or not _is_deferred(present.declaration):
-            return present
-        if present.is_withheld:
-            # Behind the rows that upstream has seen already, so that its cached prefix survives.
-            del self._rows[declared.key]
-        # A bare tool that was loaded is called with its own name as namespace (responses-api.md section 0.8).
-        namespace = declared.namespace or present.namespace or declared.name
+        if present is not None:
+            if present.is_loaded or not _is_deferred(present.declaration):
+                return present
+            if present.is_withheld:
+                # Behind the rows that upstream has seen already, so that its cached prefix survives.
+                del self._rows[declared.key]
         return self._add(declared, namespace, is_loaded=True)
+
+    def _obstacle(self, declared: Declared, present: Row | None, namespace: str) -> str | None:
+        if not promotion.is_usable(declared.tool):
+            return "not a declaration"
+        if declared.key == (None, search.NAME) and SEARCH_KEY in self._rows:
+            return "the search itself has this name"
+        if present is None:
+            return self._double(declared, namespace)
+        kind = declared.tool["type"]
+        return None if present.kind == kind else f"declared as {present.kind}"
+
+    def _double(self, declared: Declared, namespace: str | None) -> str | None:
+        """A bare `x` that was loaded and a member `x` of a namespace `x` could not be told apart in a call."""
+        if namespace != declared.name:
+            return None
+        public = namespace, declared.name
+        double = next((row for row in self._rows.values() if row.public == public), None)
+        return None if double is None else f"{double.path} is called by the same name"
 
     def _index(self) -> None:
         """Fills the ways back: exact upstream names, and the forms that models make of them."""
