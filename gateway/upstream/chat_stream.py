@@ -60,10 +60,10 @@ class ChatReader(AnswerReader):
     # ------------------------------------------------------------------------------------- payloads
     def _read(self, name: str | None, payload: JSON) -> None:
         choices = payload.get("choices")
-        if not choices or payload.get("error"):
-            self._without_choices(payload)
-        else:
+        if type(choices) is list and choices and not payload.get("error"):
             self._choice(choices[0])
+        else:
+            self._without_choices(payload)
         if payload.get("usage") or "timings" in payload or "x_groq" in payload:
             self._usage(payload)
 

@@ -5,11 +5,13 @@ item), `gathered` (the deltas that came while it waited for its turn) and `closi
 item). When that happens is decided in `assembly`.
 """
 
+from abc import ABC, abstractmethod
+
 from gateway.upstream.json_prefix import JSONScan, Verdict, json_verdict
 from gateway.wire.json import JSON
 
 
-class Piece:
+class Piece(ABC):
     """One item. `index` is its output_index once its turn has come.
 
     `fields` are the upstream's own fields that outlive the way through (`phase`).
@@ -22,14 +24,17 @@ class Piece:
         self.index = -1
         self.is_sealed = False  # more text belongs to a new item
 
+    @abstractmethod
     def opening(self) -> JSON:
-        raise NotImplementedError
+        """The item as its `added` shows it."""
 
+    @abstractmethod
     def gathered(self) -> list[JSON]:
-        raise NotImplementedError
+        """The deltas so far, without output_index."""
 
+    @abstractmethod
     def closing(self, status: str) -> JSON:
-        raise NotImplementedError
+        """The whole item for its `done`."""
 
     def is_over(self) -> bool:
         """Whether the upstream has said that nothing more comes for it."""

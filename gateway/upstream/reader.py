@@ -4,6 +4,8 @@ A dialect's reader says what one object means (`_read`), what `[DONE]` means and
 body means. Pure: no clock, no I/O.
 """
 
+from abc import ABC, abstractmethod
+
 from gateway.upstream.assembly import ENDED_EARLY, Assembly
 from gateway.upstream.errors import find_error, read_fault, read_text
 from gateway.upstream.framing import Framing, decode
@@ -11,7 +13,7 @@ from gateway.wire.json import JSON, MalformedJSON
 from gateway.wire.sse import SSETooLarge
 
 
-class AnswerReader:
+class AnswerReader(ABC):
     """Bytes of one answer -> canonical events. Any split of the bytes gives the same events."""
 
     def __init__(self, content_type: str) -> None:
@@ -47,17 +49,17 @@ class AnswerReader:
         return self._assembly.events()
 
     # ------------------------------------------------------------------------------ for the dialect
+    @abstractmethod
     def _read(self, name: str | None, payload: JSON) -> None:
         """One object: a stream's event (with the name of its `event:` line) or the whole body."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _on_done_marker(self) -> None:
         """`[DONE]` (Q5)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _on_end_of_body(self) -> None:
         """The body is over; without a terminal event the answer fails now."""
-        raise NotImplementedError
 
     def _fail_with(self, payload: JSON) -> None:
         """End the answer with the error that a payload reports (Q4)."""

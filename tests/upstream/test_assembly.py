@@ -219,6 +219,12 @@ def test_q23_names_change_until_arguments_come():
     assert (checked.items[0]["name"], checked.items[0]["call_id"]) == ("get_it", "c")
 
 
+def test_q23_another_name_behind_arguments_is_not_taken():
+    waiting = [("call", 0, "c", "f"), ("call", 1, "d", "g"), ("arguments", 1, "{")]
+    checked = run(*waiting, ("call", 1, "", "h"), ("arguments", 1, "}"))
+    assert [item["name"] for item in checked.items] == ["f", "g"]
+
+
 def test_q21_a_name_that_comes_while_others_wait():
     checked = run(
         *[("call", 0, "c", ""), ("arguments", 0, "{}"), ("text", "t"), ("call", 0, "", "f")],

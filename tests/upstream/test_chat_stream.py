@@ -561,6 +561,7 @@ def test_q34_both_reasoning_fields_count_once():
         ([{"text": "a"}, "b", None], "ab"),
         ({"type": "text", "text": "a"}, "a"),
         ([{"type": "text", "text": {"text": "a"}}], "a"),
+        ([5, {"type": "text"}, {"type": "reasoning", "reasoning": ""}], ""),
     ],
 )
 def test_q35_content_of_every_kind(content, text):

@@ -329,6 +329,12 @@ def test_q38_done_by_call_id_and_by_name():
     assert answer.calls == [("f", '{"a":1}'), ("g", '{"b":2}')]
 
 
+def test_q38_done_of_another_name_is_another_call():
+    bare = {"type": "function_call", "arguments": "{}"}
+    answer = stream(added({**bare, "name": "f"}), done({**bare, "name": "g"}))
+    assert answer.calls == [("f", "{}"), ("g", "{}")]
+
+
 def test_q38_duplicates_and_another_order_in_the_final_list():
     output = [call("{}"), message("a"), message("a", id="again"), call("{}")]
     answer = stream(
@@ -384,6 +390,7 @@ def test_q40_done_that_differs_from_its_deltas():
     answer = stream(text_delta("ab"), event("output_text.done", text="ax"), done(message("ax")))
     assert answer.text == "ab"
     assert "differs" in answer.notes[0]
+    assert stream(text_delta("ab"), done(message())).notes == []
 
 
 @pytest.mark.parametrize(
