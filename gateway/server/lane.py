@@ -58,9 +58,13 @@ class Lane:
         if self.latest is not None and self.latest.id == id:
             self.latest = None
 
+    def drop(self) -> None:
+        """Forget what waits: nobody would take it."""
+        self._waiting.clear()
+
     def cancel(self) -> list[asyncio.Task[None]]:
         """Drop what waits and cancel what runs; what is left is to be awaited."""
-        self._waiting.clear()
+        self.drop()
         if self._task is None:
             return []
         self._task.cancel()

@@ -234,7 +234,8 @@ class Connection:
             async with self._in_flight:
                 await self._serve(lane, frame)
         except (ClientGone, ConnectionError):
-            return  # the reader ends the connection
+            lane.drop()  # the reader ends the connection
+            return
         except Exception as cause:  # a bug of ours must not leave the client waiting
             error = cause if isinstance(cause, GatewayError) else public_error(cause)
             lane.evict(frame.get("previous_response_id"))
