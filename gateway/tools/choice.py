@@ -18,12 +18,12 @@ class Chosen(Struct, frozen=True):
     """What goes upstream.
 
     Attributes:
-        tool_choice: None when no tools go with it.
+        tool_choice: a word, or the function by its upstream name.
         rows: the tools to send, in order.
         hosted: the hosted tools to send behind them.
     """
 
-    tool_choice: str | JSON | None
+    tool_choice: str | JSON
     rows: list[Row]
     hosted: list[JSON]
 
@@ -49,14 +49,12 @@ def lower_choice(choice: Any, table: ToolTable) -> Chosen:
             lowered = {"type": "function", "name": _chosen_row(choice, table).upstream}
         elif not any(_is_meant(tool, choice) for tool in passed):
             raise _not_found(choice)
-    if rows or passed:
-        return Chosen(tool_choice=lowered, rows=rows, hosted=passed)
-    if choice == "required":
+    if lowered == "required" and not rows and not passed:
         raise RequestError(
             "Tool choice 'required' needs a tool that this model server can be given.",
             param="tool_choice",
         )
-    return Chosen(tool_choice=None, rows=[], hosted=[])
+    return Chosen(tool_choice=lowered, rows=rows, hosted=passed)
 
 
 def _is_ours(choice: JSON) -> bool:

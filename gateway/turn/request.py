@@ -89,8 +89,7 @@ def prepare(
     declarations = [*table.lower(chosen.rows), *chosen.hosted]
     if declarations:
         lowered["tools"] = declarations
-        if chosen.tool_choice is not None:
-            lowered["tool_choice"] = chosen.tool_choice
+        lowered["tool_choice"] = chosen.tool_choice
         if isinstance(request.get("parallel_tool_calls"), bool):
             lowered["parallel_tool_calls"] = request["parallel_tool_calls"]
     lowered["input"] = lower_items(paired, table)

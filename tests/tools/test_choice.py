@@ -104,8 +104,8 @@ def test_the_search_must_be_declared_to_be_chosen():
             ("auto", ["shell"], ["web_search"]),
         ),
         (allowed({"type": "mcp", "server_label": "docs"}), ("auto", [], ["mcp"])),
-        (allowed({"type": "mcp", "server_label": "other"}), (None, [], [])),
-        (allowed(), (None, [], [])),
+        (allowed({"type": "mcp", "server_label": "other"}), ("auto", [], [])),
+        (allowed(), ("auto", [], [])),
     ],
 )
 def test_only_allowed_tools_are_sent_at_all(choice, lowered):
@@ -131,9 +131,9 @@ def test_a_hosted_tool_can_be_demanded_where_it_is_known():
     assert lower(choice, hosted="pass") == (choice, ALL, ["web_search", "mcp"])
 
 
-@pytest.mark.parametrize("choice", [None, "auto", "none"])
-def test_without_tools_there_is_no_choice(choice):
-    assert lower(choice, tools=[]) == (None, [], [])
+@pytest.mark.parametrize("choice", ["auto", "none"])
+def test_without_tools_nothing_is_sent(choice):
+    assert lower(choice, tools=[]) == (choice, [], [])
 
 
 @pytest.mark.parametrize("choice", ["required", allowed(mode="required")])
