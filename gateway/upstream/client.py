@@ -13,6 +13,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 import aiohttp
+from yarl import URL
 
 from gateway import __version__
 from gateway.errors import UpstreamError
@@ -49,8 +50,10 @@ class Answer:
             async for chunk in self._response.content.iter_any():
                 yield chunk
         except TimeoutError:
+            self.close()
             raise _silent(self._host) from None
         except (aiohttp.ClientError, OSError):
+            self.close()
             raise UpstreamError(
                 f"The model server at {self._host} broke off its answer.",
                 code="upstream_broke_off",
@@ -177,7 +180,8 @@ class UpstreamClient:
             try:
                 return await self._session().request(
                     method,
-                    url,
+                    # A key goes before a user and password in the URL; both at once cannot be sent.
+                    URL(url).with_user(None) if "Authorization" in self._headers else url,
                     headers=headers,
                     data=body,
                     timeout=limits,
