@@ -170,6 +170,10 @@ def codex_lines(url: str, models: list[str]) -> str:
             f'base_url = "{base}/v1"',
             'wire_api = "responses"',
             "supports_websockets = true",
+            # Without the catalogue Codex declares neither apply_patch nor tool_search, and it asks for one only
+            # where a provider has a key: any will do while the gateway has none (codex-cli 0.171).
+            f'model_catalog_url = "{base}/v1/models"',
+            'experimental_bearer_token = "none"',
         )
     )
 

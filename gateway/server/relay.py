@@ -282,15 +282,18 @@ class _Delivery:
 async def _read(answer: Answer, turn: Turn, target: Target, delivery: _Delivery) -> None:
     """Upstream's bytes into the turn; the events of one chunk leave together."""
     reader = target.dialect.reader(answer.content_type)
-    async for chunk in answer.chunks():
-        for event in reader.feed(chunk):
+    try:
+        async for chunk in answer.chunks():
+            for event in reader.feed(chunk):
+                turn.receive(event)
+            if turn.is_done:
+                return
+            await delivery.flush()
+        for event in reader.finish():
             turn.receive(event)
-        if turn.is_done:
-            return
-        await delivery.flush()
-    for event in reader.finish():
-        turn.receive(event)
-    turn.receive_eof()
+        turn.receive_eof()
+    finally:
+        turn.notes += reader.notes
 
 
 def is_warm_up(request: JSON) -> bool:

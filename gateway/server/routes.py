@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
+from gateway.codex.catalog import catalog
 from gateway.errors import GatewayError, RequestError
 from gateway.server.http import create_response, json_response
 from gateway.server.keys import CONNECTIONS, OWNER, REQUEST_ID, TARGETS
@@ -18,13 +19,14 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 async def list_models(request: web.Request) -> web.Response:
-    """`GET /v1/models`: the configured names and the model server's own."""
+    """`GET /v1/models`: OpenAI's list and Codex's catalogue in one body; each client reads its own key."""
     target = await request.app[TARGETS].current()
     data = [
         {"id": id, "object": "model", "created": 0, "owned_by": target.profile.name}
         for id in target.models
     ]
-    return json_response({"object": "list", "data": data})
+    entries = catalog(target.models, target.found.windows)
+    return json_response({"object": "list", "data": data, "models": entries})
 
 
 async def healthz(request: web.Request) -> web.Response:

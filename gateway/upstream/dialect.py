@@ -22,6 +22,11 @@ class Reader(Protocol):
         """Events at the end of the body; after it exactly one terminal event has been given."""
         ...
 
+    @property
+    def notes(self) -> list[str]:
+        """What was odd in the answer, for the log."""
+        ...
+
 
 class Dialect(Protocol):
     """Writes requests for one server, and makes the readers of its answers."""

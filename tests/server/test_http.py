@@ -208,6 +208,7 @@ async def test_models_are_those_of_the_model_server(gateway: Gateway) -> None:
     assert (status, body["object"]) == (200, "list")
     assert [model["id"] for model in body["data"]] == ["scripted"]
     assert {model["object"] for model in body["data"]} == {"model"}
+    assert [entry["slug"] for entry in body["models"]] == ["scripted"]
 
 
 async def test_a_stored_response_is_read_and_deleted(gateway: Gateway) -> None:
