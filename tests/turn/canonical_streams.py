@@ -5,6 +5,7 @@ with the reader's guarantees: items one after the other, contiguous indexes, del
 one terminal event.
 """
 
+import itertools
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,7 +53,7 @@ class Answer:
 def split(text: str, cuts: list[int]) -> list[str]:
     """`text` in non-empty pieces."""
     at = sorted({0, len(text), *(cut % (len(text) + 1) for cut in cuts)})
-    return [text[a:b] for a, b in zip(at, at[1:], strict=False)]
+    return [text[a:b] for a, b in itertools.pairwise(at)]
 
 
 def deltas(kind: str, pieces: list[str], **where: Any) -> list[JSON]:

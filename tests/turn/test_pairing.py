@@ -87,8 +87,13 @@ SHAPES = {
         ["call x", "answer x: 1, 2, 3"],
     ),
     "several outputs between those of others": (
-        [call("c", "x"), F | {"call_id": "y"}, output("c", "x", "1"), output("f", "y", "2")]
-        + [output("c", "x", "3")],
+        [
+            call("c", "x"),
+            F | {"call_id": "y"},
+            output("c", "x", "1"),
+            output("f", "y", "2"),
+            output("c", "x", "3"),
+        ],
         ["call x", "call y", "answer x: 1, 3", "answer y: 2"],
     ),
     "a late output": (
@@ -96,8 +101,13 @@ SHAPES = {
         ["call x", "answer x: 1", "assistant", "late x: 2", "user"],
     ),
     "a late output behind an open call": (
-        [call("c", "x"), output("c", "x", "1"), F | {"call_id": "y"}, output("c", "x", "2")]
-        + [output("f", "y", "3")],
+        [
+            call("c", "x"),
+            output("c", "x", "1"),
+            F | {"call_id": "y"},
+            output("c", "x", "2"),
+            output("f", "y", "3"),
+        ],
         ["call x", "answer x: 1", "call y", "answer y: 3", "late x: 2"],
     ),
     "a call_id again in a later turn": (

@@ -16,7 +16,7 @@ from gateway.turn.state import (
 )
 
 N, S, R = TurnState.NEW, TurnState.SENT, TurnState.STREAMING
-C, I, F, X = TurnState.COMPLETED, TurnState.INCOMPLETE, TurnState.FAILED, TurnState.CANCELLED
+C, PART, F, X = TurnState.COMPLETED, TurnState.INCOMPLETE, TurnState.FAILED, TurnState.CANCELLED
 
 # Written out a second time on purpose: a changed row must be changed here as well.
 TURN_ROWS = {
@@ -29,13 +29,13 @@ TURN_ROWS = {
     (S, Trigger.CANCEL): X,
     (R, Trigger.EVENT): R,
     (R, Trigger.COMPLETE): C,
-    (R, Trigger.INCOMPLETE): I,
+    (R, Trigger.INCOMPLETE): PART,
     (R, Trigger.FAIL): F,
     (R, Trigger.EOF): F,
     (R, Trigger.CANCEL): X,
     **{
         (end, trigger): end
-        for end in (C, I, F, X)
+        for end in (C, PART, F, X)
         for trigger in Trigger
         if trigger not in (Trigger.SEND, Trigger.WARM_UP, Trigger.START)
     },
@@ -59,7 +59,7 @@ def test_the_tables_have_exactly_these_rows():
     assert item == ITEM_ROWS
     assert set(TURN_TRANSITIONS) == set(TurnState)
     assert set(ITEM_TRANSITIONS) == set(ItemState)
-    assert set(ENDS) == {C, I, F, X}
+    assert set(ENDS) == {C, PART, F, X}
 
 
 @pytest.mark.parametrize(("pair", "after"), TURN_ROWS.items())
