@@ -14,11 +14,13 @@ from msgspec import Struct
 from gateway.errors import InternalError, RequestError
 from gateway.tools.row import NewId, Row
 from gateway.tools.table import ToolTable
-from gateway.turn.pairing import OUTPUT_OF
+from gateway.turn.pairing import Answer, pair
 from gateway.wire.json import JSON
 
 TRIGGER: Final = "compaction_trigger"
 ITEM: Final = "compaction"
+# Codex replays the item under its older name as well (codex-cli 0.171: alias).
+_ITEM_NAMES: Final = frozenset({ITEM, "compaction_summary"})
 # Raised when the meaning of a sealed value changes; an older gateway refuses a newer one with words.
 BLOB_VERSION: Final = 1
 
@@ -74,11 +76,11 @@ def expand(items: list[JSON], sealer: Sealer) -> list[JSON]:
     Raises:
         RequestError: a blob of another gateway or key, or one that was altered.
     """
-    if not any(item.get("type") == ITEM for item in items):
+    if not any(item.get("type") in _ITEM_NAMES for item in items):
         return items
     expanded: list[JSON] = []
     for item in items:
-        expanded += _unsealed(item, sealer) if item.get("type") == ITEM else [item]
+        expanded += _unsealed(item, sealer) if item.get("type") in _ITEM_NAMES else [item]
     return expanded
 
 
@@ -127,17 +129,15 @@ def kept_tools(table: ToolTable) -> list[JSON]:
 
 
 def _declaration(row: Row) -> JSON:
+    if row.is_withheld:
+        return row.declaration
     return {key: value for key, value in row.declaration.items() if key != "defer_loading"}
 
 
 def pending_calls(items: list[JSON]) -> list[JSON]:
     """Calls without an output: their outputs come after the compaction and need them."""
-    answered = {item.get("call_id") for item in items if item.get("type") in OUTPUT_OF.values()}
-    return [
-        item
-        for item in items
-        if item.get("type") in OUTPUT_OF and item.get("call_id") not in answered
-    ]
+    steps = pair(items).steps
+    return [step.call.item for step in steps if isinstance(step, Answer) and not step.call.outputs]
 
 
 class Summarizer:
