@@ -15,7 +15,6 @@ from tests.serving import serving
 # How the upstream's bytes are cut, in bytes a write; 0 is an event a write.
 SPLIT = {"ws": 0, "sse": 7, "json": 0}
 
-RECORDINGS = [name for name in names() if name not in REMOTE_COMPACTION]
 
 
 async def replay(name: str, transport: str, api: str) -> None:
@@ -32,7 +31,7 @@ async def replay(name: str, transport: str, api: str) -> None:
 
 @pytest.mark.parametrize("api", ["chat", "responses"])
 @pytest.mark.parametrize("transport", ["ws", "sse", "json"])
-@pytest.mark.parametrize("name", RECORDINGS)
+@pytest.mark.parametrize("name", names())
 async def test_a_recorded_session_replays(name: str, transport: str, api: str) -> None:
     await replay(name, transport, api)
 

@@ -153,3 +153,12 @@ def test_the_template_ships_with_the_package() -> None:
     text = local_server.TEMPLATE.read_text(encoding="utf-8")
     assert "<tool_call>" in text
     assert "<tool_response>" in text
+
+
+@pytest.mark.parametrize(("cores", "threads"), [(1, 1), (2, 1), (4, 3), (64, 8)])
+def test_one_core_is_left_for_the_gateway(
+    monkeypatch: pytest.MonkeyPatch, cores: int, threads: int
+) -> None:
+    monkeypatch.setattr(local_server.sys, "platform", "darwin")
+    monkeypatch.setattr(local_server.os, "cpu_count", lambda: cores)
+    assert local_server.threads() == threads
