@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from aiohttp import web
 
 from gateway.server.body import read_json
+from gateway.server.delivery import ClientGone
 from gateway.server.keys import OWNER, RELAY, REQUEST_ID, SETTINGS
-from gateway.server.relay import ClientGone, Outcome, Parent
+from gateway.server.relay import Outcome, Parent
 from gateway.wire.json import JSON, dumps
 from gateway.wire.request import check_request
 from gateway.wire.sse import encode_event

@@ -9,12 +9,11 @@ import logging
 import secrets
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from typing import Protocol
 
 import msgspec
 
 from gateway.errors import GatewayError, InternalError, RequestError
+from gateway.server.delivery import ClientGone, Delivery, Sink
 from gateway.server.target import Target, Targets
 from gateway.store.protocol import Row, Store
 from gateway.turn.history import History
@@ -25,30 +24,10 @@ from gateway.wire.json import JSON
 
 log = logging.getLogger(__name__)
 
-# A client that takes nothing for so long is stopped or gone; its answer must not hold a model.
-SEND_SECONDS = 300.0
 # Fields that would change what the client gets and that nothing here can honour.
 UNSUPPORTED = ("background", "conversation", "prompt")
 
 _CONTINUABLE = (TurnState.COMPLETED, TurnState.INCOMPLETE)
-
-
-class ClientGone(Exception):
-    """The client has closed its connection, or takes nothing any more."""
-
-
-class Sink(Protocol):
-    """Where public events go."""
-
-    is_live: bool
-    """Events leave as they come. Otherwise only the end counts, and an error can be a status."""
-
-    async def send(self, events: list[JSON]) -> None:
-        """Write them, in as few writes as the transport allows.
-
-        Raises:
-            ConnectionError: the client is gone.
-        """
 
 
 class Parent(msgspec.Struct, frozen=True):
@@ -142,7 +121,7 @@ class Relay:
         _refuse_unsupported(request)
         target = await self._targets.current()
         turn = _new_turn(request, parent, target)
-        delivery = _Delivery(turn, sink, self._heartbeat)
+        delivery = Delivery(turn, sink, self._heartbeat)
         try:
             await self._run(request, turn, target, delivery)
             remember(await self._keep(request, turn, parent, owner))
@@ -155,7 +134,7 @@ class Relay:
             _log_turn(turn, label, time.monotonic() - began)
         return Outcome(turn.response, turn.error)
 
-    async def _run(self, request: JSON, turn: Turn, target: Target, delivery: "_Delivery") -> None:
+    async def _run(self, request: JSON, turn: Turn, target: Target, delivery: Delivery) -> None:
         """Bring the turn to its end. Its last events are not sent yet."""
         if is_warm_up(request):
             turn.warm_up()
@@ -170,7 +149,7 @@ class Relay:
             if not turn.is_started:
                 raise error from None
 
-    async def _ask(self, turn: Turn, target: Target, delivery: "_Delivery") -> None:
+    async def _ask(self, turn: Turn, target: Target, delivery: Delivery) -> None:
         body = target.dialect.encode(turn.request_to_send())
         turn.send()
         async with target.slot():
@@ -185,7 +164,7 @@ class Relay:
                 await self._let_go(opening, turn)
 
     async def _until_open(
-        self, opening: asyncio.Future[Answer], turn: Turn, delivery: "_Delivery"
+        self, opening: asyncio.Future[Answer], turn: Turn, delivery: Delivery
     ) -> None:
         """A silence that lasts too long begins the stream; until then an error can be a status."""
         patience = self._created_after if delivery.is_live else None
@@ -233,53 +212,7 @@ class Relay:
         await self._store.close()
 
 
-class _Delivery:
-    """What one turn has to say, on its way to its sink: in order, and never silent for long."""
-
-    def __init__(self, turn: Turn, sink: Sink, heartbeat_seconds: float) -> None:
-        self._turn = turn
-        self._sink = sink
-        self._period = heartbeat_seconds
-        self._loop = asyncio.get_running_loop()
-        self._sent_at = self._loop.time()
-        self._sending = asyncio.Lock()
-        self._beating: asyncio.Task[None] | None = None
-        self.is_live = sink.is_live
-
-    async def flush(self) -> None:
-        """Send what is ready; returns when the transport has room again (back-pressure)."""
-        async with self._sending:
-            events = self._turn.events_to_send()
-            if not events:
-                return
-            try:
-                async with asyncio.timeout(SEND_SECONDS):
-                    await self._sink.send(events)
-            except (ConnectionError, TimeoutError) as error:
-                raise ClientGone from error
-            self._sent_at = self._loop.time()
-        if self._beating is None and self.is_live and not self._turn.is_done:
-            self._beating = self._loop.create_task(self._beat())
-
-    def stop(self) -> None:
-        """No more heartbeats."""
-        if self._beating is not None:
-            self._beating.cancel()
-
-    async def _beat(self) -> None:
-        with suppress(ClientGone):  # the loop sees it as well, at its next event
-            while not self._turn.is_done:
-                silence = self._loop.time() - self._sent_at
-                if silence < self._period:
-                    await asyncio.sleep(self._period - silence)
-                elif self._sending.locked():
-                    await asyncio.sleep(self._period)  # not silent: the client is slow
-                else:
-                    self._turn.heartbeat()
-                    await self.flush()
-
-
-async def _read(answer: Answer, turn: Turn, target: Target, delivery: _Delivery) -> None:
+async def _read(answer: Answer, turn: Turn, target: Target, delivery: Delivery) -> None:
     """Upstream's bytes into the turn; the events of one chunk leave together."""
     reader = target.dialect.reader(answer.content_type)
     try:

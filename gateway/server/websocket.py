@@ -14,9 +14,10 @@ from aiohttp import WSCloseCode, WSMsgType, web
 
 from gateway.errors import GatewayError, RequestError
 from gateway.server.body import parse
+from gateway.server.delivery import ClientGone
 from gateway.server.keys import CONNECTIONS, OWNER, RELAY, REQUEST_ID, SETTINGS
 from gateway.server.lane import Lane
-from gateway.server.relay import ClientGone, Parent, Relay, public_error
+from gateway.server.relay import Parent, Relay, public_error
 from gateway.wire.json import JSON, dumps
 from gateway.wire.request import check_request, check_stream_id
 

@@ -1,0 +1,81 @@
+"""What one turn has to say, on its way to the client: in order, and never silent for long."""
+
+import asyncio
+from contextlib import suppress
+from typing import Protocol
+
+from gateway.turn.turn import Turn
+from gateway.wire.json import JSON
+
+# A client that takes nothing for so long is stopped or gone; its answer must not hold a model.
+SEND_SECONDS = 300.0
+
+
+class ClientGone(Exception):
+    """The client has closed its connection, or takes nothing any more."""
+
+
+class Sink(Protocol):
+    """Where public events go."""
+
+    is_live: bool
+    """Events leave as they come. Otherwise only the end counts, and an error can be a status."""
+
+    async def send(self, events: list[JSON]) -> None:
+        """Write them, in as few writes as the transport allows.
+
+        Raises:
+            ConnectionError: the client is gone.
+        """
+
+
+class Delivery:
+    """Carries a turn's events to its sink.
+
+    Args:
+        turn: whose events.
+        sink: where they go.
+        heartbeat_seconds: a live sink is never silent for longer once it has begun.
+    """
+
+    def __init__(self, turn: Turn, sink: Sink, heartbeat_seconds: float) -> None:
+        self._turn = turn
+        self._sink = sink
+        self._period = heartbeat_seconds
+        self._loop = asyncio.get_running_loop()
+        self._sent_at = self._loop.time()
+        self._sending = asyncio.Lock()
+        self._beating: asyncio.Task[None] | None = None
+        self.is_live = sink.is_live
+
+    async def flush(self) -> None:
+        """Send what is ready; returns when the transport has room again (back-pressure)."""
+        async with self._sending:
+            events = self._turn.events_to_send()
+            if not events:
+                return
+            try:
+                async with asyncio.timeout(SEND_SECONDS):
+                    await self._sink.send(events)
+            except (ConnectionError, TimeoutError) as error:
+                raise ClientGone from error
+            self._sent_at = self._loop.time()
+        if self._beating is None and self.is_live and not self._turn.is_done:
+            self._beating = self._loop.create_task(self._beat())
+
+    def stop(self) -> None:
+        """No more heartbeats."""
+        if self._beating is not None:
+            self._beating.cancel()
+
+    async def _beat(self) -> None:
+        with suppress(ClientGone):  # the loop sees it as well, at its next event
+            while not self._turn.is_done:
+                silence = self._loop.time() - self._sent_at
+                if silence < self._period:
+                    await asyncio.sleep(self._period - silence)
+                elif self._sending.locked():
+                    await asyncio.sleep(self._period)  # not silent: the client is slow
+                else:
+                    self._turn.heartbeat()
+                    await self.flush()
