@@ -7,7 +7,7 @@ from typing import Any
 
 from gateway.config import Config
 from gateway.tools.names import NameRule
-from gateway.tools.table import ToolOptions
+from gateway.tools.options import ToolOptions
 from gateway.turn.turn import TurnOptions
 from gateway.upstream.client import Answer, UpstreamClient
 from gateway.upstream.dialect import make_dialect

@@ -5,46 +5,27 @@ upstream's prefix cache holds: the request's `tools`, `additional_tools` items, 
 """
 
 from collections.abc import Callable
-from typing import Final, Literal
-
-from msgspec import Struct
+from typing import Final
 
 from gateway.tools import custom, function, hosted, promotion, search
-from gateway.tools.hosted import Policy
 from gateway.tools.names import (
-    DEFAULT_RULE,
     SEARCH_KEY,
     SEPARATOR,
     TOP_LEVEL_ALIAS,
     NameBook,
-    NameRule,
     Public,
     public_key,
 )
 from gateway.tools.namespace import Declared, flatten
+from gateway.tools.options import ToolOptions
 from gateway.tools.row import CallIds, CallStream, Row, restored
 from gateway.wire.json import JSON
 
-_OPEN: Final[dict[str, Callable[[Row, CallIds], CallStream]]] = {
+_OPEN: Final[dict[str, Callable[[Row, CallIds, ToolOptions], CallStream]]] = {
     "function": function.open_stream,
     "custom": custom.open_stream,
     "tool_search": search.open_stream,
 }
-
-
-class ToolOptions(Struct, frozen=True):
-    """What the profile and the configuration say about tools.
-
-    Attributes:
-        name_rule: what upstream accepts as a function name.
-        deferred: `withhold` keeps deferred tools back until they are loaded; `eager` sends them all, for models that
-            never search (openai/codex #37075).
-        hosted: what becomes of tools that somebody else would run.
-    """
-
-    name_rule: NameRule = DEFAULT_RULE
-    deferred: Literal["withhold", "eager"] = "withhold"
-    hosted: Policy = "drop"
 
 
 class ToolTable:
@@ -259,7 +240,7 @@ class ToolTable:
         row = self.lift(upstream_name)
         if row is None:
             return function.open_unknown(self._restore(upstream_name), ids)
-        return _OPEN[row.kind](row, ids)
+        return _OPEN[row.kind](row, ids, self._options)
 
     def _restore(self, upstream_name: str) -> JSON:
         """What the model calls but nothing declares: a call of the history may have taught it one of our names."""

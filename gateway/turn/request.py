@@ -5,7 +5,8 @@ from typing import Final
 from msgspec import Struct
 
 from gateway.tools.choice import lower_choice
-from gateway.tools.table import ToolOptions, ToolTable
+from gateway.tools.options import ToolOptions
+from gateway.tools.table import ToolTable
 from gateway.turn import compaction
 from gateway.turn.history import History
 from gateway.turn.lowering import lower_items

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from gateway.errors import GatewayError, InternalError, UpstreamError
 from gateway.tools.row import CallIds, NewId
-from gateway.tools.table import ToolOptions
+from gateway.tools.options import ToolOptions
 from gateway.turn import items as flight
 from gateway.turn.compaction import NO_SEALER, Sealer, Summarizer, kept_tools, pending_calls
 from gateway.turn.history import History, call_ids
@@ -289,6 +289,11 @@ class Turn:
             self._advance(Trigger.CANCEL)
             self._slot = None
             self.response = ended(self.response, "cancelled", self.output, None)
+
+    def not_stored(self) -> None:
+        """The store could not keep it: the terminal event, which has not left yet, says so."""
+        self.response = {**self.response, "store": False}
+        self._events[-1] = {**self._events[-1], "response": self.response}
 
     # -- inside
 

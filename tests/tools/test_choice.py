@@ -4,7 +4,8 @@ import pytest
 
 from gateway.errors import RequestError
 from gateway.tools.choice import lower_choice
-from gateway.tools.table import ToolOptions, ToolTable
+from gateway.tools.options import ToolOptions
+from gateway.tools.table import ToolTable
 
 FORECAST = {"type": "function", "name": "get_forecast"}
 LATER = {"type": "function", "name": "later", "defer_loading": True}

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.errors import RequestError
+from gateway.tools.options import ToolOptions
 from gateway.tools.row import CallIds
-from gateway.tools.table import ToolOptions, ToolTable
+from gateway.tools.table import ToolTable
 
 SEARCH = {"type": "tool_search", "execution": "client"}
 

@@ -79,4 +79,6 @@ def test_a_reference_to_nothing():
 
 
 def test_call_ids():
-    assert call_ids([USER, CALL, OUTPUT, CUSTOM]) == {"c1", "c2"}
+    hosted = {"type": "tool_search_call", "call_id": None}
+    unknown = {"type": "hologram", "call_id": ["c4"]}
+    assert call_ids([USER, CALL, OUTPUT, CUSTOM, hosted, unknown]) == {"c1", "c2"}

@@ -6,7 +6,7 @@ from copy import deepcopy
 import pytest
 
 from gateway.errors import RequestError
-from gateway.tools.table import ToolOptions
+from gateway.tools.options import ToolOptions
 from gateway.turn.compaction import Sealer
 from gateway.turn.history import History
 from gateway.turn.request import PASSED_FIELDS, prepare

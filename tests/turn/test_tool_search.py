@@ -4,8 +4,8 @@ from copy import deepcopy
 
 import pytest
 
+from gateway.tools.options import ToolOptions
 from gateway.tools.row import CallIds
-from gateway.tools.table import ToolOptions
 from gateway.turn.history import History
 from gateway.turn.request import prepare
 from gateway.turn.turn import Turn, TurnOptions
