@@ -1,0 +1,236 @@
+"""The parser: which lexemes may come next, and what follows each. Earley's algorithm over compiled rules.
+
+A `Row` is where the parse stands between two lexemes. Without recursion all rules are written out in
+place, rows are finitely many and kept, and a step is one look-up. With recursion a row holds the rows in
+which its open rules began, so what is kept grows with the nesting and not with the text.
+
+The words come from llguidance, whose language this is: greedy lexemes, only those that the row allows;
+`%ignore` between lexemes, neither in front of the first nor where nothing can follow.
+"""
+
+from collections.abc import Iterable
+
+from gateway.grammar.automaton import Lexer, State
+from gateway.grammar.nodes import Alt, Call, Node, Repeat, Seq, Token, nullable
+from gateway.grammar.problems import OutOfFuel, Unsupported
+from gateway.grammar.rules import MAX_REFERENCE_DEPTH, START, Rules
+
+# States of all rules together; Codex's grammar written out has about 120.
+MAX_RULE_STATES = 20_000
+# Rows kept for one grammar without recursion; a fresh cache is begun after that.
+MAX_CACHED_ROWS = 5_000
+
+Item = tuple[int, "Row"]
+
+
+class Row:
+    """Where the parse stands: `state` is the lexer's start there, `lexemes` what it may yield."""
+
+    __slots__ = ("accepts", "calls", "lexemes", "next", "scans", "state")
+
+    def __init__(self) -> None:
+        self.accepts = False  # the text may end here
+        self.scans: dict[int, list[Item]] = {}  # what follows each lexeme
+        self.calls: dict[str, list[Item]] = {}  # what follows each rule that begins here
+        self.lexemes: frozenset[int] = frozenset()
+        self.state: State
+        self.next: dict[frozenset[int], Row | None] = {}  # kept where rows are finitely many
+
+
+class Parser:
+    """The compiled rules of a grammar, with its lexer."""
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self.ignored = len(rules.lexemes) if rules.ignored is not None else None
+        trees = [lexeme.tree for lexeme in rules.lexemes]
+        self.lexer = Lexer(trees if rules.ignored is None else [*trees, rules.ignored])
+        self.priorities = {
+            index: lexeme.priority for index, lexeme in enumerate(rules.lexemes) if lexeme.priority
+        }
+        self.empty: list[list[int]] = []
+        self.token: list[tuple[int, int] | None] = []
+        self.call: list[tuple[str, int] | None] = []
+        self.final: dict[int, str] = {}
+        self.entries: dict[str, int] = {}
+        self.nullable = _nullable_rules(rules)
+        self.inline = not rules.recursive
+        self._depth = 0
+        try:
+            self._compile()
+        except Unsupported:
+            if not self.inline:
+                raise
+            self.inline = False  # too large when written out
+            self._compile()
+        self._rows: dict[frozenset[int], Row] = {}
+        self._first: Row | None = None
+
+    # ------------------------------------------------------------------------------ compiling
+
+    def _compile(self) -> None:
+        self.empty, self.token, self.call, self.final, self.entries = [], [], [], {}, {}
+        self._depth = 0
+        for name in [START] if self.inline else self.rules.rules:
+            self.entries[name] = self._new()
+            self.final[self._add(self.rules.rules[name], self.entries[name])] = name
+
+    def _new(self) -> int:
+        if len(self.empty) >= MAX_RULE_STATES:
+            raise Unsupported(f"rules of more than {MAX_RULE_STATES} states together")
+        self.empty.append([])
+        self.token.append(None)
+        self.call.append(None)
+        return len(self.empty) - 1
+
+    def _add(self, tree: Node, entry: int) -> int:
+        """Adds the states of a tree behind `entry`, which must be bare; returns its bare end."""
+        match tree:
+            case Token(index):
+                end = self._new()
+                self.token[entry] = (index, end)
+                return end
+            case Call(rule):
+                return self._add_call(rule, entry)
+            case Seq(parts):
+                for part in parts:
+                    entry = self._add(part, entry)
+                return entry
+            case Alt(options):
+                ends = []
+                for option in options:
+                    start = self._new()
+                    self.empty[entry].append(start)
+                    ends.append(self._add(option, start))
+                return self._join(ends)
+            case Repeat(body, least, most):
+                return self._add_repeat(body, least, most, entry)
+        raise AssertionError(f"{tree} in a rule")
+
+    def _add_call(self, rule: str, entry: int) -> int:
+        if not self.inline:
+            end = self._new()
+            self.call[entry] = (rule, end)
+            return end
+        self._depth += 1
+        if self._depth > MAX_REFERENCE_DEPTH:
+            raise Unsupported(f"rules nested more than {MAX_REFERENCE_DEPTH} deep")
+        end = self._add(self.rules.rules[rule], entry)
+        self._depth -= 1
+        return end
+
+    def _add_repeat(self, body: Node, least: int, most: int | None, entry: int) -> int:
+        for _ in range(least if most is not None else least - 1):
+            entry = self._add(body, entry)
+        ends = [entry]
+        if most is None:
+            start = self._new()
+            self.empty[entry].append(start)
+            end = self._add(body, start)
+            self.empty[end].append(start)
+            ends = [end] if least else [entry, end]
+        else:
+            for _ in range(most - least):
+                start = self._new()
+                self.empty[entry].append(start)
+                entry = self._add(body, start)
+                ends.append(entry)
+        return self._join(ends)
+
+    def _join(self, ends: list[int]) -> int:
+        joined = self._new()
+        for end in ends:
+            self.empty[end].append(joined)
+        return joined
+
+    # -------------------------------------------------------------------------------- running
+
+    def first(self) -> Row:
+        """Where every text begins."""
+        if self._first is None:
+            row = Row()
+            self._close(row, [(self.entries[START], row)])
+            row.accepts = START in self.nullable
+            row.state = self.lexer.start(row.lexemes)  # nothing is ignored in front of the text
+            self._first = row
+        return self._first
+
+    def after(self, row: Row, ended: frozenset[int]) -> Row | None:
+        """The row behind one lexeme, which may be any of `ended`; None when nothing comes of them."""
+        if ended in row.next:
+            return row.next[ended]
+        found = self._after(row, ended)
+        if self.inline:
+            row.next[ended] = found
+        return found
+
+    def _after(self, row: Row, ended: frozenset[int]) -> Row | None:
+        if self.ignored in ended:
+            return row  # llguidance: what may be ignored is ignored
+        if self.priorities and len(ended) > 1:
+            top = max(self.priorities.get(lexeme, 0) for lexeme in ended)
+            ended = frozenset(at for at in ended if self.priorities.get(at, 0) == top)
+        kernel = [item for lexeme in ended for item in row.scans.get(lexeme, ())]
+        if not kernel:
+            return None
+        if not self.inline:
+            return self._finished(Row(), kernel)
+        key = frozenset(state for state, _ in kernel)
+        if key not in self._rows:
+            if len(self._rows) >= MAX_CACHED_ROWS:
+                self._rows.clear()
+                self.first().next.clear()
+            self._rows[key] = self._finished(Row(), kernel)
+        return self._rows[key]
+
+    def _finished(self, row: Row, kernel: list[Item]) -> Row:
+        self._close(row, kernel)
+        lexemes = row.lexemes
+        if lexemes and self.ignored is not None:
+            lexemes |= {self.ignored}
+        row.state = self.lexer.start(lexemes)
+        return row
+
+    def _close(self, row: Row, kernel: Iterable[Item]) -> None:
+        """Everything that holds where the kernel holds: rules that begin here, rules that end here."""
+        waiting = list(kernel)
+        seen = set(waiting)
+
+        def add(items: Iterable[Item]) -> None:
+            for item in items:
+                if item not in seen:
+                    seen.add(item)
+                    waiting.append(item)
+
+        while waiting:
+            state, origin = waiting.pop()
+            add((following, origin) for following in self.empty[state])
+            token, call, rule = self.token[state], self.call[state], self.final.get(state)
+            if token is not None:
+                row.scans.setdefault(token[0], []).append((token[1], origin))
+            if call is not None:
+                name, back = call
+                row.calls.setdefault(name, []).append((back, origin))
+                add([(self.entries[name], row)])
+                if name in self.nullable:
+                    add([(back, origin)])
+            if rule is not None:
+                row.accepts |= rule == START and (self.inline or origin is self._first)
+                if origin is not row:
+                    add(origin.calls.get(rule, ()))
+        self.lexer.fuel -= len(seen)
+        if self.lexer.fuel < 0:
+            raise OutOfFuel
+        row.lexemes = frozenset(row.scans)
+
+
+def _nullable_rules(rules: Rules) -> frozenset[str]:
+    """Rules that may match the empty text, by growing the set until it holds."""
+    found: frozenset[str] = frozenset()
+    while True:
+        grown = frozenset(
+            name for name, tree in rules.rules.items() if nullable(tree, found.__contains__)
+        )
+        if grown == found:
+            return found
+        found = grown
