@@ -7,14 +7,13 @@ stream checker.
 import pytest
 
 from tests.replay.clients import Connected
-from tests.replay.recordings import REMOTE_COMPACTION, names, read
+from tests.replay.recordings import names, read
 from tests.replay.replayer import Replayer
 from tests.scripted import ScriptedUpstream
 from tests.serving import serving
 
 # How the upstream's bytes are cut, in bytes a write; 0 is an event a write.
 SPLIT = {"ws": 0, "sse": 7, "json": 0}
-
 
 
 async def replay(name: str, transport: str, api: str) -> None:
@@ -38,4 +37,3 @@ async def test_a_recorded_session_replays(name: str, transport: str, api: str) -
 
 def test_the_recordings_are_all_there() -> None:
     assert len(names()) == 36
-    assert set(REMOTE_COMPACTION) < set(names())
