@@ -5,7 +5,6 @@ description.
 """
 
 from gateway.tools.arguments import INPUT_FIELD, InputReader
-from gateway.tools.options import DEFAULT_OPTIONS, ToolOptions
 from gateway.tools.row import CallIds, Row
 from gateway.wire import events
 from gateway.wire.json import JSON, dumps_str
@@ -105,6 +104,6 @@ class CustomStream:
         return [], self._item("".join(self._text), "incomplete")
 
 
-def open_stream(row: Row, ids: CallIds, options: ToolOptions = DEFAULT_OPTIONS) -> CustomStream:
+def open_stream(row: Row, ids: CallIds) -> CustomStream:
     """The stream of a call to this tool."""
     return CustomStream(row, ids)

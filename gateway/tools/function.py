@@ -1,6 +1,5 @@
 """Function tools: they keep their clothes, only their name may change."""
 
-from gateway.tools.options import DEFAULT_OPTIONS, ToolOptions
 from gateway.tools.row import CallIds, Row
 from gateway.wire import events
 from gateway.wire.json import JSON
@@ -86,7 +85,7 @@ class FunctionStream:
         return [], self._item(arguments, "incomplete")
 
 
-def open_stream(row: Row, ids: CallIds, options: ToolOptions = DEFAULT_OPTIONS) -> FunctionStream:
+def open_stream(row: Row, ids: CallIds) -> FunctionStream:
     """The stream of a call to this tool."""
     return FunctionStream(row.restored(), ids)
 

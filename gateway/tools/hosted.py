@@ -1,12 +1,11 @@
 """Hosted tools, which the API's own service would run: echoed to the client, and upstream only where it knows them."""
 
-from typing import Final, Literal
+from typing import Final
 
 from gateway.errors import RequestError
+from gateway.tools.options import Policy
 from gateway.tools.search import is_client_search
 from gateway.wire.json import JSON
-
-Policy = Literal["drop", "pass", "reject"]
 
 _CALLABLE: Final = frozenset({"function", "custom", "namespace"})
 

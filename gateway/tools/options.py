@@ -5,9 +5,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gateway.tools.hosted import Policy
 from gateway.tools.names import DEFAULT_RULE, NameRule
 
+Policy = Literal["drop", "pass", "reject"]
 Invalid = Literal["custom_call", "function_call"]
 
 
@@ -37,6 +37,3 @@ class ToolOptions(Struct, frozen=True):
     def invalid_of(self, name: str) -> Invalid:
         """What an invalid call of this tool becomes."""
         return self.invalid_by_name.get(name, self.invalid)
-
-
-DEFAULT_OPTIONS = ToolOptions()

@@ -6,7 +6,6 @@ A bare declaration, or one with `execution: "server"`, is a hosted tool (tools/h
 from typing import Any
 
 from gateway.tools import function
-from gateway.tools.options import DEFAULT_OPTIONS, ToolOptions
 from gateway.tools.row import CallIds, Row
 from gateway.wire import events
 from gateway.wire.json import JSON, MalformedJSON, dumps_str, loads
@@ -143,6 +142,6 @@ class SearchStream:
         }
 
 
-def open_stream(row: Row, ids: CallIds, options: ToolOptions = DEFAULT_OPTIONS) -> SearchStream:
+def open_stream(row: Row, ids: CallIds) -> SearchStream:
     """The stream of a call to the fallback function."""
     return SearchStream(row, ids)

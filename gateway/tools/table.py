@@ -21,7 +21,7 @@ from gateway.tools.options import ToolOptions
 from gateway.tools.row import CallIds, CallStream, Row, restored
 from gateway.wire.json import JSON
 
-_OPEN: Final[dict[str, Callable[[Row, CallIds, ToolOptions], CallStream]]] = {
+_OPEN: Final[dict[str, Callable[[Row, CallIds], CallStream]]] = {
     "function": function.open_stream,
     "custom": custom.open_stream,
     "tool_search": search.open_stream,
@@ -240,7 +240,7 @@ class ToolTable:
         row = self.lift(upstream_name)
         if row is None:
             return function.open_unknown(self._restore(upstream_name), ids)
-        return _OPEN[row.kind](row, ids, self._options)
+        return _OPEN[row.kind](row, ids)
 
     def _restore(self, upstream_name: str) -> JSON:
         """What the model calls but nothing declares: a call of the history may have taught it one of our names."""
