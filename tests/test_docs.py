@@ -1,5 +1,6 @@
 """The docs say what the code does: diagrams made from the tables."""
 
+import re
 import runpy
 from pathlib import Path
 
@@ -11,3 +12,14 @@ def test_the_state_diagrams_are_made_from_the_tables() -> None:
     page = (DOCS / "architecture.md").read_text(encoding="utf-8")
     assert script["made"](page) == page
     assert "streaming --> completed: complete" in page
+
+
+def test_every_rule_has_its_test() -> None:
+    page = (DOCS / "protocol.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| ") and "| held by" not in line]
+    rules = [row for row in rows if not row.startswith("| ---")]
+    held = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", page)
+    assert len(held) == len(rules)
+    for file, name in held:
+        text = (DOCS.parent / file).read_text(encoding="utf-8")
+        assert re.search(rf"^(async )?def {name}\(", text, re.MULTILINE), f"{file}::{name}"
