@@ -9,13 +9,13 @@ from typing import Self
 
 from aiohttp import web
 
-from gateway.config import Config, ConfigError
+from gateway.config import Config, ConfigError, StoreConfig
 from gateway.server.keys import CONNECTIONS, RELAY, SETTINGS, STORE, TARGETS
 from gateway.server.relay import Relay
 from gateway.server.routes import add_routes, api_errors, name_request
 from gateway.server.target import Target, Targets
-from gateway.store.memory import MemoryStore
-from gateway.store.protocol import Store
+from gateway.store.choice import choose_store
+from gateway.store.protocol import Store, StoreError
 from gateway.upstream.client import UpstreamClient
 from gateway.upstream.profiles import load_profile
 
@@ -43,7 +43,7 @@ def build_app(config: Config, environ: Mapping[str, str] = os.environ) -> web.Ap
         middlewares=[name_request, api_errors],
     )
     app[SETTINGS] = config.server
-    app[STORE] = open_store(config.store.url)
+    app[STORE] = open_store(config.store, environ)
     app[TARGETS] = Targets(config, client)
     app[CONNECTIONS] = set()
     app[RELAY] = Relay(
@@ -53,19 +53,37 @@ def build_app(config: Config, environ: Mapping[str, str] = os.environ) -> web.Ap
         created_after_seconds=config.server.created_after_seconds,
     )
     add_routes(app)
+    app.on_startup.append(_open)
     app.on_cleanup.append(_close)
     return app
 
 
-def open_store(url: str) -> Store:
-    """The store that a URL names.
+def open_store(config: StoreConfig, environ: Mapping[str, str] = os.environ) -> Store:
+    """The store that the settings name; nothing is touched before its `open`.
 
     Raises:
         ConfigError: none has that name.
     """
-    if url == "memory":
-        return MemoryStore()
-    raise ConfigError(f"The store {url!r} is not known: write 'memory'.")
+    try:
+        return choose_store(config, environ)
+    except StoreError as error:
+        raise ConfigError(error.reason) from None
+
+
+async def check_store(config: StoreConfig) -> None:
+    """Whether the store can be used: known before anything listens, and once for all workers.
+
+    Raises:
+        ConfigError: in words that say what to do.
+    """
+    store = open_store(config)
+    try:
+        await store.open()
+        await store.sealing_key()
+    except StoreError as error:
+        raise ConfigError(error.reason) from None
+    finally:
+        await store.close()
 
 
 def bind(config: Config) -> socket.socket:
@@ -143,6 +161,13 @@ def url_of(bound: socket.socket) -> str:
     """The URL of a listening socket."""
     host, port = bound.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+async def _open(app: web.Application) -> None:
+    try:
+        await app[STORE].open()
+    except StoreError as error:
+        raise ConfigError(error.reason) from None
 
 
 async def _close(app: web.Application) -> None:

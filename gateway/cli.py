@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gateway import __version__
-from gateway.app import Gateway, bind, build_app
+from gateway.app import Gateway, bind, build_app, check_store
 from gateway.config import CONFIG_VARIABLE, Config, ConfigError, load
 from gateway.server.target import Target
 from gateway.server.workers import run_workers
@@ -51,7 +51,11 @@ def main() -> None:
     help="The API that the model server is asked by.  [auto]",
 )
 @click.option("--profile", metavar="NAME", help="The model server's habits.  [auto]")
-@click.option("--store", metavar="URL", help="Where responses are kept: memory.  [memory]")
+@click.option(
+    "--store",
+    metavar="URL",
+    help="Where responses are kept: memory, sqlite:PATH or postgresql://…  [sqlite]",
+)
 @click.option("--workers", type=int, help="Processes that share the port.  [1]")
 @click.option(
     "--config",
@@ -63,10 +67,11 @@ def main() -> None:
 def serve(file: Path | None, **flags: Any) -> None:
     """Start the gateway."""
     try:
-        config = load(file, os.environ, flags)
+        config = _with_store(load(file, os.environ, flags))
         _log_to_stderr(config.log.level)
         if config.upstream.url:
             build_app(config)  # its errors belong to the start, before any worker is there
+        _run(lambda: check_store(config.store))
         with bind(config) as bound:
             if config.server.workers == 1:
                 _run(lambda: _serve(config, bound))
@@ -140,6 +145,12 @@ def _no_upstream() -> str:
 def _with_upstream(config: Config, url: str) -> Config:
     upstream = msgspec.structs.replace(config.upstream, url=url)
     return msgspec.structs.replace(config, upstream=upstream)
+
+
+def _with_store(config: Config) -> Config:
+    """What is served is kept, unless somebody has said otherwise."""
+    store = msgspec.structs.replace(config.store, url=config.store.url or "sqlite")
+    return msgspec.structs.replace(config, store=store)
 
 
 def _show(console: Console, config: Config, url: str, target: Target, note: str) -> None:

@@ -30,6 +30,8 @@ CONNECT_TIMEOUT_SECONDS = 10.0
 IDLE_TIMEOUT_SECONDS = 1800.0
 # A turn that runs at shutdown may end in this time; then it is cut.
 SHUTDOWN_SECONDS = 30.0
+# Some 200 000 turns of a coding agent; small for a disk, and no surprise on it.
+MAX_STORE_BYTES = 4 * 1024 * 1024 * 1024
 
 
 class ConfigError(ValueError):
@@ -89,7 +91,12 @@ class ToolsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 class StoreConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What outlives a turn."""
 
-    url: str = "memory"
+    # memory, sqlite, sqlite:PATH or postgresql://…; "" until a command has chosen one.
+    url: str = ""
+    # Since its last use a stored response is kept for so long: days or hours.
+    retention: Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,4}[dh]$")] = "30d"
+    # All stored responses together; what was not used for longest goes first.
+    max_bytes: Annotated[int, Meta(ge=1024 * 1024)] = MAX_STORE_BYTES
 
 
 class LogConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

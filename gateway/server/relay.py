@@ -15,6 +15,7 @@ import msgspec
 from gateway.errors import GatewayError, InternalError, RequestError
 from gateway.server.delivery import ClientGone, Delivery, Sink
 from gateway.server.target import Target, Targets
+from gateway.store.health import StoreHealth
 from gateway.store.protocol import Row, Store
 from gateway.turn.history import History
 from gateway.turn.state import TurnState
@@ -74,6 +75,7 @@ class Relay:
     ) -> None:
         self._targets = targets
         self._store = store
+        self.store_health = StoreHealth(store)
         self._heartbeat = heartbeat_seconds
         self._created_after = created_after_seconds
         self._draining: set[asyncio.Task[None]] = set()
@@ -195,12 +197,9 @@ class Relay:
         history = turn.next_history()
         is_stored = request.get("store") is not False
         if is_stored:
-            row = _row(turn, parent, history, owner)
-            try:
-                await self._store.put(row)
-            except Exception:  # a store that is down costs the continuation, not the answer
-                log.exception("response %s could not be stored", row.id)
-                is_stored = False
+            is_stored = await self.store_health.keep(_row(turn, parent, history, owner))
+            if not is_stored:
+                turn.not_stored()
         return Parent(id=turn.response["id"], history=history, is_stored=is_stored)
 
     async def close(self) -> None:

@@ -8,7 +8,7 @@ from aiohttp import web
 from gateway.codex.catalog import catalog
 from gateway.errors import GatewayError, RequestError
 from gateway.server.http import create_response, json_response
-from gateway.server.keys import CONNECTIONS, OWNER, REQUEST_ID, TARGETS
+from gateway.server.keys import CONNECTIONS, OWNER, RELAY, REQUEST_ID, TARGETS
 from gateway.server.relay import new_id, public_error
 from gateway.server.stored import delete_response, get_response, list_input_items
 from gateway.server.websocket import Connection, open_socket
@@ -35,10 +35,12 @@ async def healthz(request: web.Request) -> web.Response:
 
 
 async def readyz(request: web.Request) -> web.Response:
-    """A turn could be served: the model server answers."""
+    """A turn could be served and kept: the model server answers, and the store takes writes."""
     target = await request.app[TARGETS].current()
     if not target.found.reachable:
         return json_response({"status": "the model server does not answer"}, 503)
+    if not await request.app[RELAY].store_health.is_ready():
+        return json_response({"status": "the store takes no writes"}, 503)
     return json_response({"status": "ok"})
 
 

@@ -1,56 +1,90 @@
-"""A store in this process: gone with it, and bounded; what was not used for longest goes first.
+"""A store in this process: gone with it, and bounded; the conversation goes first that nobody used.
 
-Rows are kept encoded: a tenth of the memory of the objects, a true size to bound, and nobody can
-change what is stored.
+Rows are kept packed: a fraction of the memory of the objects, a true size to bound, and nobody can
+change what is stored. Conversations are dropped from their ends, as in the other stores.
 """
 
-from collections import OrderedDict
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable
 from typing import NamedTuple
 
-import msgspec
-
-from gateway.store.protocol import Row
+from gateway.store.encoding import Packed, pack, unpack_link, unpack_row
+from gateway.store.protocol import MAX_CHAIN, Link, Row, StoreError
+from gateway.store.retention import RETENTION_SECONDS
+from gateway.store.sealing import new_key
 
 # A busy day of one developer is some thousand turns.
 MAX_ROWS = 20_000
-# What a small machine can spare; a turn of a coding agent adds 10 to 100 KB of items and schemas.
+# What a small machine can spare; a turn of a coding agent adds 2 to 20 KB, compressed.
 MAX_BYTES = 512 * 1024 * 1024
-# A chain this long is a loop of a client's making; real ones are compacted long before.
-MAX_CHAIN = 10_000
-
-_encoder = msgspec.json.Encoder()  # not msgpack: JSON has no bound on integers
-_decoder = msgspec.json.Decoder(Row)
 
 
 class _Kept(NamedTuple):
     owner: str
     previous_id: str | None
-    data: bytes
+    created_at: int
+    packed: Packed
+
+    @property
+    def size(self) -> int:
+        return len(self.packed.items) + len(self.packed.response)
 
 
 class MemoryStore:
-    """See `Store`."""
+    """See `Store`.
 
-    def __init__(self, max_rows: int = MAX_ROWS, max_bytes: int = MAX_BYTES) -> None:
+    Args:
+        max_rows: how many rows may stay.
+        max_bytes: of all rows together.
+        retention_seconds: how long a row may stay that nobody uses.
+        now: seconds that only grow; setting the wall clock is nothing to a process.
+    """
+
+    def __init__(
+        self,
+        max_rows: int = MAX_ROWS,
+        max_bytes: int = MAX_BYTES,
+        retention_seconds: float = RETENTION_SECONDS,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._max_rows = max_rows
         self._max_bytes = max_bytes
-        self._rows: OrderedDict[str, _Kept] = OrderedDict()
+        self._retention = retention_seconds
+        self._now = now
+        self._rows: dict[str, _Kept] = {}
         self._bytes = 0
+        # How many rows continue an id, and when each row was used that none continues: the oldest first.
+        self._followers: Counter[str] = Counter()
+        self._ends: OrderedDict[str, float] = OrderedDict()
+        self._key = new_key()
+
+    async def open(self) -> None:
+        """It is always ready."""
 
     async def put(self, row: Row) -> None:
-        """Keep a row, and drop the oldest beyond the bounds."""
-        kept = _Kept(row.owner, row.previous_id, _encoder.encode(row))
+        """Keep a row, and drop what is beyond the bounds."""
+        there = self._rows.get(row.id)
+        if there is not None and there.owner != row.owner:
+            raise StoreError(f"The response {row.id} is another key's.")
         self._drop(row.id)
+        kept = _Kept(row.owner, row.previous_id, row.created_at, pack(row))
         self._rows[row.id] = kept
-        self._bytes += len(kept.data)
-        self._line(row.id, row.owner)
-        while len(self._rows) > self._max_rows or self._bytes > self._max_bytes:
-            self._drop(next(iter(self._rows)))
+        self._bytes += kept.size
+        if row.previous_id is not None:
+            self._followers[row.previous_id] += 1
+            self._ends.pop(row.previous_id, None)
+        if not self._followers[row.id]:
+            self._ends[row.id] = self._now()
+        while self._rows and self._is_too_much():
+            self._drop(next(iter(self._ends or self._rows)))
 
     async def get(self, id: str, owner: str) -> Row | None:
         """One row, or None when it is unknown or somebody else's."""
         kept = self._rows.get(id)
-        return _decoder.decode(kept.data) if kept and kept.owner == owner else None
+        if kept is None or kept.owner != owner:
+            return None
+        return unpack_row(id, owner, kept.previous_id, kept.created_at, kept.packed)
 
     async def delete(self, id: str, owner: str) -> bool:
         """Forget a row; False when there was none."""
@@ -60,35 +94,49 @@ class MemoryStore:
         self._drop(id)
         return True
 
-    async def chain(self, id: str, owner: str) -> list[Row]:
+    async def chain(self, id: str, owner: str) -> list[Link]:
         """The row and all that it continues, oldest first; empty when any of them is missing."""
-        line = self._line(id, owner)
-        if not line or self._rows[line[0]].previous_id is not None:
-            return []
-        return [_decoder.decode(self._rows[id].data) for id in line]
+        line: list[tuple[str, _Kept]] = []
+        wanted: str | None = id
+        while wanted is not None:
+            kept = self._rows.get(wanted)
+            if kept is None or kept.owner != owner or len(line) == MAX_CHAIN:
+                return []
+            line.append((wanted, kept))
+            wanted = kept.previous_id
+        if id in self._ends:
+            self._ends[id] = self._now()
+            self._ends.move_to_end(id)
+        return [unpack_link(id, row.previous_id, row.packed.items) for id, row in reversed(line)]
+
+    async def check(self) -> None:
+        """Nothing can be wrong with it."""
+
+    async def sealing_key(self) -> bytes:
+        """A key of this process."""
+        return self._key
 
     async def close(self) -> None:
         """Nothing is held open."""
 
-    def _line(self, id: str, owner: str) -> list[str]:
-        """The ids from the oldest ancestor that is there down to `id`, all marked as just used.
-
-        What a live conversation stands on must not be the first to go.
-        """
-        line: list[str] = []
-        wanted: str | None = id
-        while wanted is not None and len(line) < MAX_CHAIN:
-            kept = self._rows.get(wanted)
-            if kept is None or kept.owner != owner:
-                break
-            line.append(wanted)
-            wanted = kept.previous_id
-        line.reverse()
-        for ancestor in line:
-            self._rows.move_to_end(ancestor)
-        return line
+    def _is_too_much(self) -> bool:
+        if len(self._rows) > self._max_rows or self._bytes > self._max_bytes:
+            return True
+        return bool(self._ends) and next(iter(self._ends.values())) < self._now() - self._retention
 
     def _drop(self, id: str) -> None:
+        """Forget a row. What it continued is an end then, and was used before all other ends."""
         kept = self._rows.pop(id, None)
-        if kept is not None:
-            self._bytes -= len(kept.data)
+        if kept is None:
+            return
+        self._bytes -= kept.size
+        used_at = self._ends.pop(id, self._now())
+        parent = kept.previous_id
+        if parent is None:
+            return
+        self._followers[parent] -= 1
+        if not self._followers[parent]:
+            del self._followers[parent]
+            if parent in self._rows:
+                self._ends[parent] = used_at
+                self._ends.move_to_end(parent, last=False)

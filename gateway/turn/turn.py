@@ -295,6 +295,11 @@ class Turn:
         self.response = {**self.response, "store": False}
         self._events[-1] = {**self._events[-1], "response": self.response}
 
+    def not_stored(self) -> None:
+        """The store could not keep it: the terminal event, which has not left yet, says so."""
+        self.response = {**self.response, "store": False}
+        self._events[-1] = {**self._events[-1], "response": self.response}
+
     # -- inside
 
     def _advance(self, trigger: Trigger) -> None:

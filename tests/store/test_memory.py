@@ -1,86 +1,7 @@
-"""The memory store: rows chain, belong to one owner, and stay within their bounds."""
-
-from typing import Any
+"""The memory store stays within its bounds; what it shares with the others is in contract.py."""
 
 from gateway.store.memory import MemoryStore
-from gateway.store.protocol import Row, Store
-
-
-def row(id: str, previous_id: str | None = None, owner: str = "me", text: str = "hi") -> Row:
-    output: list[dict[str, Any]] = [{"type": "message", "text": text}]
-    return Row(
-        id=id,
-        owner=owner,
-        created_at=1,
-        response={"id": id, "output": output},
-        input=[{"type": "message", "id": f"in_{id}"}],
-        given=output,
-        previous_id=previous_id,
-    )
-
-
-async def ids(store: Store, id: str, owner: str = "me") -> list[str]:
-    return [row.id for row in await store.chain(id, owner)]
-
-
-async def test_a_row_comes_back_as_it_was_put() -> None:
-    store = MemoryStore()
-    kept = row("a")
-    await store.put(kept)
-    assert await store.get("a", "me") == kept
-
-
-async def test_integers_beyond_64_bit_survive() -> None:
-    store = MemoryStore()
-    big = row("a", text=2**80)  # type: ignore[arg-type]  # any JSON value may stand there
-    await store.put(big)
-    assert await store.get("a", "me") == big
-
-
-async def test_what_is_stored_does_not_follow_later_changes() -> None:
-    store = MemoryStore()
-    kept = row("a")
-    await store.put(kept)
-    kept.response["output"].clear()
-    found = await store.get("a", "me")
-    assert found is not None
-    assert len(found.response["output"]) == 1
-
-
-async def test_a_chain_is_read_oldest_first() -> None:
-    store = MemoryStore()
-    for id, previous in (("a", None), ("b", "a"), ("c", "b"), ("fork", "a")):
-        await store.put(row(id, previous))
-    assert await ids(store, "c") == ["a", "b", "c"]
-    assert await ids(store, "fork") == ["a", "fork"]
-    assert await ids(store, "unknown") == []
-
-
-async def test_rows_of_another_owner_are_not_there() -> None:
-    store = MemoryStore()
-    await store.put(row("a", owner="you"))
-    await store.put(row("b", "a", owner="me"))
-    assert await store.get("a", "me") is None
-    assert await store.delete("a", "me") is False
-    assert await ids(store, "b") == []
-    assert await ids(store, "a", "you") == ["a"]
-
-
-async def test_a_deleted_row_breaks_what_continues_it() -> None:
-    store = MemoryStore()
-    await store.put(row("a"))
-    await store.put(row("b", "a"))
-    assert await store.delete("a", "me") is True
-    assert await store.delete("a", "me") is False
-    assert await store.get("a", "me") is None
-    assert await ids(store, "b") == []
-
-
-async def test_a_loop_of_ids_is_no_chain() -> None:
-    store = MemoryStore()
-    await store.put(row("a", "b"))
-    await store.put(row("b", "a"))
-    assert await ids(store, "a") == []
+from tests.store.rows import ids, noise, row, there
 
 
 async def test_the_number_of_rows_is_bounded_and_the_unused_go_first() -> None:
@@ -89,8 +10,7 @@ async def test_the_number_of_rows_is_bounded_and_the_unused_go_first() -> None:
         await store.put(row(id))
     assert await ids(store, "old") == ["old"]
     await store.put(row("c"))
-    assert await store.get("a", "me") is None
-    assert await ids(store, "old") == ["old"]
+    assert await there(store, "old", "a", "b", "c") == ["old", "b", "c"]
 
 
 async def test_what_a_live_conversation_stands_on_stays() -> None:
@@ -105,17 +25,31 @@ async def test_what_a_live_conversation_stands_on_stays() -> None:
 
 async def test_the_bytes_are_bounded() -> None:
     store = MemoryStore(max_bytes=2000)
-    await store.put(row("a", text="x" * 500))
-    await store.put(row("b", text="x" * 500))
-    assert await store.get("a", "me") is None
-    assert await store.get("b", "me") is not None
+    await store.put(row("a", text=noise(2200)))
+    await store.put(row("b", text=noise(2200)))
+    assert await there(store, "a", "b") == ["b"]
     await store.put(row("b", text="short"))
     await store.put(row("c", text="short"))
-    assert await store.get("b", "me") is not None
+    assert await there(store, "b", "c") == ["b", "c"]
 
 
 async def test_a_row_beyond_the_bound_is_not_kept() -> None:
     store = MemoryStore(max_bytes=100)
-    await store.put(row("a", text="x" * 500))
+    await store.put(row("a", text=noise(500)))
     assert await store.get("a", "me") is None
-    await store.close()
+
+
+async def test_what_nobody_has_used_for_so_long_goes() -> None:
+    now = 0.0
+    store = MemoryStore(retention_seconds=100, now=lambda: now)
+    await store.put(row("a"))
+    await store.put(row("live"))
+    now = 90.0
+    await store.put(row("next", "live"))
+    now = 110.0
+    await store.put(row("b"))
+    assert await there(store, "a", "live", "next", "b") == ["live", "next", "b"]
+
+
+async def test_each_has_a_key_of_its_own() -> None:
+    assert await MemoryStore().sealing_key() != await MemoryStore().sealing_key()

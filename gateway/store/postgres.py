@@ -1,0 +1,314 @@
+"""A store in PostgreSQL, for several gateways: what one has stored any of them continues.
+
+A write is durable when it is acknowledged. A server that goes away is asked again for a few
+seconds: a restart costs the turns that end meanwhile some time, and nothing else.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
+
+import asyncpg
+
+from gateway.store import schema
+from gateway.store.encoding import Damaged, Packed, pack, unpack_link, unpack_row
+from gateway.store.protocol import MAX_CHAIN, Link, Row, StoreError, can_be_id
+from gateway.store.retention import (
+    MARK_SECONDS,
+    MAX_SWEEP_ROWS,
+    Clock,
+    Cutoff,
+    Retention,
+    Sweeper,
+)
+from gateway.store.sealing import KEY_BYTES, new_key
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+# Of one gateway process; a connection is busy for the milliseconds of one statement.
+MAX_CONNECTIONS = 8
+# One attempt. A statement of ours takes milliseconds; a server that needs longer is stuck.
+ATTEMPT_SECONDS = 5.0
+# A server that is restarted is back in this time. The client waits for its terminal event so long.
+RETRY_SECONDS = 10.0
+PAUSE_SECONDS = 0.1
+CLOSE_SECONDS = 2.0
+# Names our lock among those of other programs in the same database ("RGW1").
+LOCK: Final = 0x52475731
+
+# The server went away, is not back yet, or is the wrong one of two: asking again may help.
+_LOST: Final = (
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.TransactionRollbackError,
+    asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.UndefinedTableError,
+)
+
+_PUT: Final = """
+INSERT INTO gateway_responses
+    (id, owner, previous_id, created_at, used_at, items, response, size)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+ON CONFLICT (id) DO UPDATE SET
+    previous_id = excluded.previous_id, created_at = excluded.created_at,
+    used_at = excluded.used_at, items = excluded.items, response = excluded.response,
+    size = excluded.size
+WHERE gateway_responses.owner = excluded.owner
+RETURNING true
+"""
+_GET: Final = """
+SELECT previous_id, created_at, items, response FROM gateway_responses
+WHERE id = $1 AND owner = $2
+"""
+_CHAIN: Final = """
+WITH RECURSIVE line(id, previous_id, depth) AS (
+    SELECT id, previous_id, 1 FROM gateway_responses WHERE id = $1 AND owner = $2
+    UNION ALL
+    SELECT r.id, r.previous_id, line.depth + 1
+    FROM line JOIN gateway_responses AS r ON r.id = line.previous_id
+    WHERE r.owner = $2 AND line.depth < $3
+)
+SELECT r.id, r.previous_id, r.items, r.used_at
+FROM line JOIN gateway_responses AS r ON r.id = line.id
+WHERE (SELECT previous_id FROM line ORDER BY depth DESC LIMIT 1) IS NULL
+ORDER BY line.depth DESC
+"""
+_MARK: Final = "UPDATE gateway_responses SET used_at = greatest(used_at, $2) WHERE id = $1"
+_ENDS: Final = """
+SELECT id FROM gateway_responses AS r
+WHERE used_at < $1
+    AND NOT EXISTS (SELECT 1 FROM gateway_responses AS c WHERE c.previous_id = r.id)
+ORDER BY used_at LIMIT $2
+"""
+_DROP: Final = """
+DELETE FROM gateway_responses AS r
+WHERE id = $1 AND used_at < $2
+    AND NOT EXISTS (SELECT 1 FROM gateway_responses AS c WHERE c.previous_id = r.id)
+RETURNING previous_id, size
+"""
+_SIZE: Final = "SELECT coalesce(sum(size), 0)::bigint FROM gateway_responses"
+_SET: Final = """
+INSERT INTO gateway_facts VALUES ($1, $2)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value
+"""
+
+
+class PostgresStore:
+    """See `Store`.
+
+    Args:
+        url: `postgresql://user:password@host:port/database`, as libpq has it.
+        retention: what may stay.
+        clock: the wall clock.
+        steps: all versions of the schema.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        retention: Retention = Retention(),  # noqa: B008  (frozen)
+        clock: Clock | None = None,
+        steps: schema.Steps = schema.POSTGRES,
+    ) -> None:
+        self._url = url
+        self._steps = steps
+        self._clock = clock or Clock()
+        self._pool: Any = None
+        self.sweeper = Sweeper(self._drop_some, retention, self._clock)
+
+    async def open(self) -> None:
+        """Connect, and bring the schema up to date."""
+        try:
+            self._pool = await asyncpg.create_pool(
+                self._url,
+                min_size=1,
+                max_size=MAX_CONNECTIONS,
+                timeout=ATTEMPT_SECONDS,
+                command_timeout=ATTEMPT_SECONDS,
+                init=_make_durable,
+            )
+            async with self._pool.acquire() as connection:
+                await self._migrate(connection)
+        except (*_LOST, asyncpg.PostgresError, ValueError) as error:
+            await self.close()
+            raise StoreError(self._words(error)) from error
+        except StoreError:
+            await self.close()
+            raise
+        self.sweeper.start()
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        await self.sweeper.stop()
+        if self._pool is not None:
+            try:
+                await asyncio.wait_for(self._pool.close(), CLOSE_SECONDS)
+            except TimeoutError:
+                self._pool.terminate()
+
+    async def put(self, row: Row) -> None:
+        """Keep a row: committed when this returns."""
+        packed = await asyncio.to_thread(pack, row)
+        now = int(self._clock.now())
+        size = len(packed.items) + len(packed.response)
+        values = (row.id, row.owner, row.previous_id, row.created_at, now, *packed, size)
+        if not await self._run(lambda connection: connection.fetchval(_PUT, *values)):
+            raise StoreError(f"The response {row.id} is another key's.")
+
+    async def get(self, id: str, owner: str) -> Row | None:
+        """One row, or None when it is unknown or somebody else's."""
+        if not can_be_id(id):
+            return None
+        found = await self._run(lambda connection: connection.fetchrow(_GET, id, owner))
+        if found is None:
+            return None
+        previous_id, created_at, *parts = found
+        try:
+            return unpack_row(id, owner, previous_id, created_at, Packed(*parts))
+        except Damaged as error:
+            log.error("a stored response is damaged: %s", error)
+            return None
+
+    async def delete(self, id: str, owner: str) -> bool:
+        """Forget a row; False when there was none."""
+        sql = "DELETE FROM gateway_responses WHERE id = $1 AND owner = $2 RETURNING true"
+        if not can_be_id(id):
+            return False
+        return bool(await self._run(lambda connection: connection.fetchval(sql, id, owner)))
+
+    async def chain(self, id: str, owner: str) -> list[Link]:
+        """The row and all that it continues, oldest first; empty when any of them is missing."""
+        if not can_be_id(id):
+            return []
+        rows = await self._run(lambda connection: connection.fetch(_CHAIN, id, owner, MAX_CHAIN))
+        try:
+            links = [unpack_link(id, previous_id, items) for id, previous_id, items, _ in rows]
+        except Damaged as error:
+            log.error("a stored response is damaged: %s", error)
+            return []
+        now = int(self._clock.now())
+        if rows and now - rows[-1]["used_at"] > MARK_SECONDS:
+            await self._run(lambda connection: connection.execute(_MARK, id, now))
+        return links
+
+    async def check(self) -> None:
+        """Write something small."""
+        now = str(int(self._clock.now())).encode()
+        await self._run(lambda connection: connection.execute(_SET, "checked", now))
+
+    async def sealing_key(self) -> bytes:
+        """The key in the database, made by the first gateway that asks."""
+        make = "INSERT INTO gateway_facts VALUES ('sealing_key', $1) ON CONFLICT DO NOTHING"
+        read = "SELECT value FROM gateway_facts WHERE name = 'sealing_key'"
+        key = await self._run(lambda connection: connection.fetchval(read))
+        if key is None:
+            await self._run(lambda connection: connection.execute(make, new_key()))
+            key = await self._run(lambda connection: connection.fetchval(read))
+        if key is None or len(key) != KEY_BYTES:
+            raise StoreError("The sealing key in table gateway_facts is damaged: restore that row.")
+        return bytes(key)
+
+    async def _run(self, work: Callable[[Any], Awaitable[T]]) -> T:
+        """Do it on a connection; again for a while when the server goes away.
+
+        Everything that is done here may be done twice: the first attempt may have been committed
+        though its answer was lost.
+        """
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + RETRY_SECONDS
+        while True:
+            try:
+                async with self._pool.acquire(timeout=ATTEMPT_SECONDS) as connection:
+                    return await work(connection)
+            except _LOST as error:
+                if loop.time() > give_up:
+                    raise StoreError(self._words(error)) from error
+                await self._recover(error)
+            except asyncpg.PostgresError as error:
+                raise StoreError(self._words(error)) from error
+
+    async def _recover(self, error: BaseException) -> None:
+        if isinstance(error, asyncpg.UndefinedTableError):  # a new database in the place of the old
+            async with self._pool.acquire(timeout=ATTEMPT_SECONDS) as connection:
+                await self._migrate(connection)
+            return
+        await self._pool.expire_connections()
+        await asyncio.sleep(PAUSE_SECONDS)
+
+    async def _migrate(self, connection: Any) -> None:
+        """One gateway at a time brings the schema up to date."""
+        where = self._place()
+        async with connection.transaction():
+            await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
+            await connection.execute(
+                "CREATE TABLE IF NOT EXISTS gateway_facts"
+                " (name text PRIMARY KEY, value bytea NOT NULL)"
+            )
+            sql = "SELECT value FROM gateway_facts WHERE name = 'schema'"
+            found = int(await connection.fetchval(sql) or b"0")
+            for step in schema.steps_left(found, self._steps, where):
+                for statement in step:
+                    await connection.execute(statement)
+            if found < len(self._steps):
+                await connection.execute(_SET, "schema", str(len(self._steps)).encode())
+
+    async def _drop_some(self, cutoff: Cutoff) -> int:
+        return await self._run(lambda connection: _drop_one_batch(connection, cutoff))
+
+    def _words(self, error: BaseException) -> str:
+        said = str(error) or type(error).__name__
+        return f"The store {self._place()} cannot be used: {said.rstrip('.')}."
+
+    def _place(self) -> str:
+        """The URL without what is secret in it."""
+        try:
+            parts = urlsplit(self._url)
+            return f"postgresql://{parts.hostname or ''}{parts.path}"
+        except ValueError:
+            return "postgresql://"
+
+
+async def _make_durable(connection: Any) -> None:
+    """A server that is set up to acknowledge before it has written must not do so for us."""
+    await connection.execute(
+        "SELECT set_config('synchronous_commit', 'on', false)"
+        " WHERE current_setting('synchronous_commit') = 'off'"
+    )
+
+
+async def _drop_one_batch(connection: Any, cutoff: Cutoff) -> int:
+    """Drop one batch of ends, unless another gateway is at it."""
+    async with connection.transaction():
+        if not await connection.fetchval("SELECT pg_try_advisory_xact_lock($1)", LOCK):
+            return 0
+        if cutoff.expired_before is not None:
+            dropped = await _drop(connection, cutoff.expired_before, None)
+            if dropped:
+                return dropped
+        excess = await connection.fetchval(_SIZE) - cutoff.max_bytes
+        return await _drop(connection, cutoff.spared_since, excess) if excess > 0 else 0
+
+
+async def _drop(connection: Any, before: int, excess: int | None) -> int:
+    """Drop from the ends towards the first turns; of what is not expired no more than the excess."""
+    ends = await connection.fetch(_ENDS, before, MAX_SWEEP_ROWS)
+    waiting = [id for (id,) in reversed(ends)]
+    dropped = 0
+    while waiting and dropped < MAX_SWEEP_ROWS and (excess is None or excess > 0):
+        found = await connection.fetchrow(_DROP, waiting.pop(), before)
+        if found is None:
+            continue
+        dropped += 1
+        if excess is not None:
+            excess -= found["size"]
+        if found["previous_id"] is not None:
+            waiting.append(found["previous_id"])
+    return dropped

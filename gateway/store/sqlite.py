@@ -1,0 +1,369 @@
+"""A store in one SQLite file, for every process of one machine.
+
+Two threads: one writes, one reads. A write is on the disk when it is acknowledged (WAL with
+`synchronous=FULL`); writes that wait at the same time share one transaction, hence one fsync.
+"""
+
+import contextlib
+import logging
+import os
+import sqlite3
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from gateway.store import faults, schema
+from gateway.store.encoding import Damaged, Packed, pack, unpack_link, unpack_row
+from gateway.store.protocol import MAX_CHAIN, Link, Row, StoreError, can_be_id
+from gateway.store.retention import (
+    MARK_SECONDS,
+    MAX_SWEEP_ROWS,
+    Clock,
+    Cutoff,
+    Retention,
+    Sweeper,
+)
+from gateway.store.sealing import load_key
+from gateway.store.worker import Job, Worker
+
+log = logging.getLogger(__name__)
+
+# Writers of other processes are done in milliseconds; one that is not has stopped in mid-write.
+BUSY_SECONDS = 5.0
+# Files up to this size are read whole at the start, which takes a second at most.
+MAX_CHECKED_BYTES = 256 * 1024 * 1024
+# The write-ahead log is cut back to this after a burst.
+MAX_WAL_BYTES = 64 * 1024 * 1024
+# Free pages given back to the disk in one batch of a sweep.
+MAX_FREED_PAGES = 1000
+# "RGW1": tells our files from other programs' (PRAGMA application_id).
+APPLICATION_ID: Final = 0x52475731
+
+_CHAIN: Final = """
+WITH RECURSIVE line(id, previous_id, depth) AS (
+    SELECT id, previous_id, 1 FROM responses WHERE id = :id AND owner = :owner
+    UNION ALL
+    SELECT r.id, r.previous_id, line.depth + 1
+    FROM line CROSS JOIN responses AS r ON r.id = line.previous_id
+    WHERE r.owner = :owner AND line.depth < :max
+)
+SELECT r.id, r.previous_id, r.items, r.used_at
+FROM line CROSS JOIN responses AS r ON r.id = line.id
+WHERE (SELECT previous_id FROM line ORDER BY depth DESC LIMIT 1) IS NULL
+ORDER BY line.depth DESC
+"""
+_PUT: Final = """
+INSERT INTO responses (id, owner, previous_id, created_at, used_at, items, response)
+VALUES (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (id) DO UPDATE SET
+    previous_id = excluded.previous_id, created_at = excluded.created_at,
+    used_at = excluded.used_at, items = excluded.items, response = excluded.response
+WHERE owner = excluded.owner
+"""
+_ENDS: Final = """
+SELECT id FROM responses AS r
+WHERE used_at < ? AND NOT EXISTS (SELECT 1 FROM responses AS c WHERE c.previous_id = r.id)
+ORDER BY used_at LIMIT ?
+"""
+_DROP: Final = """
+DELETE FROM responses AS r
+WHERE id = ? AND used_at < ?
+    AND NOT EXISTS (SELECT 1 FROM responses AS c WHERE c.previous_id = r.id)
+RETURNING previous_id, length(items) + length(response)
+"""
+_CHECK: Final = """
+INSERT INTO facts VALUES ('checked', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value
+"""
+
+
+class SqliteStore:
+    """See `Store`.
+
+    Args:
+        path: the file; it and its folder are made when they are not there.
+        retention: what may stay.
+        clock: the wall clock.
+        steps: all versions of the schema.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        retention: Retention = Retention(),  # noqa: B008  (frozen)
+        clock: Clock | None = None,
+        steps: schema.Steps = schema.SQLITE,
+    ) -> None:
+        self.path = path
+        self._clock = clock or Clock()
+        self._writes, self._reads = _File(path, steps), _File(path, steps)
+        self._writer = Worker("store-writer", self._write, self._writes.close)
+        self._reader = Worker("store-reader", self._read, self._reads.close)
+        self.sweeper = Sweeper(self._drop_some, retention, self._clock)
+
+    async def open(self) -> None:
+        """Make the file ready: its folder, its schema; and look whether it is whole."""
+        self._writer.start()
+        self._reader.start()
+        try:
+            await self._writer.do(_look_over)
+        except StoreError:
+            await self.close()
+            raise
+        self.sweeper.start()
+
+    async def close(self) -> None:
+        """Finish what waits and close the file."""
+        await self.sweeper.stop()
+        await self._writer.stop()
+        await self._reader.stop()
+
+    async def put(self, row: Row) -> None:
+        """Keep a row: on the disk when this returns."""
+        now = int(self._clock.now())
+        await self._writer.do(lambda db: _put(db, row, now))
+
+    async def get(self, id: str, owner: str) -> Row | None:
+        """One row, or None when it is unknown or somebody else's."""
+        if not can_be_id(id):
+            return None
+        return await self._reader.do(lambda db: _get(db, id, owner))
+
+    async def delete(self, id: str, owner: str) -> bool:
+        """Forget a row; False when there was none."""
+        return can_be_id(id) and await self._writer.do(lambda db: _delete(db, id, owner))
+
+    async def chain(self, id: str, owner: str) -> list[Link]:
+        """The row and all that it continues, oldest first; empty when any of them is missing."""
+        if not can_be_id(id):
+            return []
+        links, used_at = await self._reader.do(lambda db: _chain(db, id, owner))
+        now = int(self._clock.now())
+        if links and now - used_at > MARK_SECONDS:
+            mark = "UPDATE responses SET used_at = max(used_at, ?) WHERE id = ?"
+            self._writer.post(lambda db: db.execute(mark, (now, id)))
+        return links
+
+    async def check(self) -> None:
+        """Write something small."""
+        now = str(int(self._clock.now())).encode()
+        await self._writer.do(lambda db: db.execute(_CHECK, (now,)).rowcount)
+
+    async def sealing_key(self) -> bytes:
+        """The key in the file beside the database."""
+        path = self.path.with_name(f"{self.path.name}.key")
+        try:
+            return load_key(path)
+        except (OSError, ValueError) as error:
+            raise StoreError(f"The sealing key {path} cannot be used: {error}.") from error
+
+    async def _drop_some(self, cutoff: Cutoff) -> int:
+        ends, before = await self._reader.do(lambda db: _droppable(db, cutoff))
+        if not ends:
+            await self._writer.do(_give_back)
+            return 0
+        return await self._writer.do(lambda db: _drop(db, ends, before, cutoff))
+
+    def _write(self, jobs: list[Job[sqlite3.Connection]]) -> None:
+        """One batch in one transaction; when that fails, each alone, so that one spoils no other."""
+        try:
+            db = self._writes.connection()
+            db.execute("BEGIN IMMEDIATE")
+            for job in jobs:
+                job.result = job.work(db)
+            db.execute("COMMIT")
+        except Exception as error:  # the edge of a thread: it must live on, whatever it was
+            self._writes.abandon()
+            if len(jobs) > 1 and not faults.is_busy(error):
+                for job in jobs:
+                    self._write([job])
+                return
+            for job in jobs:
+                job.error = self._reason(error)
+
+    def _read(self, jobs: list[Job[sqlite3.Connection]]) -> None:
+        for job in jobs:
+            try:
+                job.result = job.work(self._reads.connection())
+            except Exception as error:  # the edge of a thread: it must live on, whatever it was
+                self._reads.abandon()
+                job.error = self._reason(error)
+
+    def _reason(self, error: Exception) -> Exception:
+        if isinstance(error, sqlite3.Error | OSError):
+            return StoreError(faults.words(self.path, error))
+        return error
+
+
+class _File:
+    """One connection, of one thread; opened anew after an error, and when its file is another."""
+
+    def __init__(self, path: Path, steps: schema.Steps) -> None:
+        self._path = path
+        self._steps = steps
+        self._db: sqlite3.Connection | None = None
+        self._identity: tuple[int, int] | None = None
+
+    def connection(self) -> sqlite3.Connection:
+        """The open database."""
+        if self._db is not None and self._identity != _identity(self._path):
+            # Removed or replaced: what is written to the old one could never be read again.
+            log.error("%s is not the file that it was: opening it anew", self._path)
+            self.close()
+        if self._db is None:
+            self._db = self._open()
+            self._identity = _identity(self._path)
+        return self._db
+
+    def close(self) -> None:
+        """Close it."""
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+    def abandon(self) -> None:
+        """Take back what was begun, and close."""
+        with contextlib.suppress(sqlite3.Error):
+            self.close()
+        self._db = None
+
+    def _open(self) -> sqlite3.Connection:
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Conversations are nobody else's: SQLite alone would make the file readable for all.
+        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
+        deadline = time.monotonic() + BUSY_SECONDS
+        while True:
+            db = sqlite3.connect(self._path, timeout=BUSY_SECONDS, isolation_level=None)
+            try:
+                _prepare(db, self._path, self._steps)
+                return db
+            except sqlite3.Error as error:
+                db.close()
+                # Two that make a file at once: SQLite does not wait for each of these locks.
+                if not faults.is_busy(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.005)
+            except StoreError:
+                db.close()
+                raise
+
+
+def _prepare(db: sqlite3.Connection, path: Path, steps: schema.Steps) -> None:
+    found = _pragma(db, "application_id")
+    if found != APPLICATION_ID and (found or _pragma(db, "schema_version")):
+        raise StoreError(f"{path} is a database of another program: name another --store.")
+    db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # has an effect before the first table only
+    if _pragma(db, "journal_mode = WAL") != "wal":
+        raise StoreError(f"{path} cannot have a write-ahead log: put it on a local disk.")
+    db.execute("PRAGMA synchronous = FULL")
+    db.execute(f"PRAGMA journal_size_limit = {MAX_WAL_BYTES}")
+    if not schema.steps_left(_pragma(db, "user_version"), steps, str(path)):
+        return
+    db.execute("BEGIN IMMEDIATE")
+    # Asked again: another process may have been faster.
+    for step in schema.steps_left(_pragma(db, "user_version"), steps, str(path)):
+        for statement in step:
+            db.execute(statement)
+    db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    db.execute(f"PRAGMA user_version = {len(steps)}")
+    db.execute("COMMIT")
+
+
+class _Malformed(sqlite3.DatabaseError):
+    """What a look over the file has found; SQLite gives the verdict as a row."""
+
+    sqlite_errorname = "SQLITE_CORRUPT"
+
+
+def _pragma(db: sqlite3.Connection, text: str) -> Any:
+    return db.execute(f"PRAGMA {text}").fetchone()[0]
+
+
+def _look_over(db: sqlite3.Connection) -> None:
+    if _pragma(db, "page_count") * _pragma(db, "page_size") <= MAX_CHECKED_BYTES:
+        verdict = _pragma(db, "quick_check(1)")
+        if verdict != "ok":
+            raise _Malformed(verdict)
+
+
+def _put(db: sqlite3.Connection, row: Row, now: int) -> None:
+    packed = pack(row)
+    values = (row.id, row.owner, row.previous_id, row.created_at, now, *packed)
+    if not db.execute(_PUT, values).rowcount:
+        raise StoreError(f"The response {row.id} is another key's.")
+
+
+def _get(db: sqlite3.Connection, id: str, owner: str) -> Row | None:
+    found = db.execute(
+        "SELECT previous_id, created_at, items, response FROM responses WHERE id = ? AND owner = ?",
+        (id, owner),
+    ).fetchone()
+    if found is None:
+        return None
+    previous_id, created_at, *parts = found
+    try:
+        return unpack_row(id, owner, previous_id, created_at, Packed(*parts))
+    except Damaged as error:
+        log.error("a stored response is damaged: %s", error)
+        return None
+
+
+def _delete(db: sqlite3.Connection, id: str, owner: str) -> bool:
+    sql = "DELETE FROM responses WHERE id = ? AND owner = ?"
+    return db.execute(sql, (id, owner)).rowcount > 0
+
+
+def _chain(db: sqlite3.Connection, id: str, owner: str) -> tuple[list[Link], int]:
+    """The links, and when the last of them was used."""
+    rows = db.execute(_CHAIN, {"id": id, "owner": owner, "max": MAX_CHAIN}).fetchall()
+    try:
+        links = [unpack_link(id, previous_id, items) for id, previous_id, items, _ in rows]
+    except Damaged as error:
+        log.error("a stored response is damaged: %s", error)
+        return [], 0
+    return links, rows[-1][3] if rows else 0
+
+
+def _droppable(db: sqlite3.Connection, cutoff: Cutoff) -> tuple[list[str], int]:
+    """Ends of conversations that may go, and the time before which they were last used."""
+    if cutoff.expired_before is not None:
+        rows = db.execute(_ENDS, (cutoff.expired_before, MAX_SWEEP_ROWS)).fetchall()
+        if rows:
+            return [id for (id,) in rows], cutoff.expired_before
+    if _excess(db, cutoff) <= 0:
+        return [], 0
+    rows = db.execute(_ENDS, (cutoff.spared_since, MAX_SWEEP_ROWS)).fetchall()
+    return [id for (id,) in rows], cutoff.spared_since
+
+
+def _drop(db: sqlite3.Connection, ends: list[str], before: int, cutoff: Cutoff) -> int:
+    """Drop from each end towards the first turn, one batch; of what is not expired no more than the excess."""
+    is_expired = before == cutoff.expired_before
+    excess = _excess(db, cutoff)
+    waiting = list(reversed(ends))
+    dropped = 0
+    while waiting and dropped < MAX_SWEEP_ROWS and (is_expired or excess > 0):
+        found = db.execute(_DROP, (waiting.pop(), before)).fetchall()
+        for previous_id, size in found:
+            dropped += 1
+            excess -= size
+            if previous_id is not None:
+                waiting.append(previous_id)
+    return dropped
+
+
+def _excess(db: sqlite3.Connection, cutoff: Cutoff) -> int:
+    pages = _pragma(db, "page_count") - _pragma(db, "freelist_count")
+    return int(pages * _pragma(db, "page_size")) - cutoff.max_bytes
+
+
+def _give_back(db: sqlite3.Connection) -> None:
+    if _pragma(db, "freelist_count"):
+        db.execute(f"PRAGMA incremental_vacuum({MAX_FREED_PAGES})").fetchall()
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
