@@ -1,17 +1,17 @@
 """The lexer: all lexemes that may come next, run side by side over characters, one cached step at a time.
 
-Compiled as Thompson does: states with at most one set of characters, joined by empty moves. A `State` of
-the running lexer is the set of such states that the characters read so far can be in; its moves are
-found when first needed and kept, so known text costs one dictionary look-up per character. No text
-makes it go back, so nested quantifiers and the like are harmless.
+A `State` of the running lexer is the set of automaton states that the characters read so far can be in.
+Its moves are found when first needed and kept, so known text costs one dictionary look-up per character.
+No text makes it go back, so nested quantifiers and the like are harmless.
 """
 
 from bisect import bisect_right
 from collections.abc import Iterable
 
 from gateway.grammar.chars import CharSet
-from gateway.grammar.nodes import Alt, Chars, Node, Repeat, Seq
-from gateway.grammar.problems import OutOfFuel, Unsupported
+from gateway.grammar.nodes import Call, Chars, Node, Token
+from gateway.grammar.problems import OutOfFuel
+from gateway.grammar.thompson import Thompson
 
 # States of all lexemes of one grammar together, before any is run.
 MAX_STATES = 50_000
@@ -46,84 +46,33 @@ class State(dict[str, "State | None"]):
         return {self.lexer.owner[state] for state in self.alive}
 
 
-class Lexer:
+class Lexer(Thompson):
     """The automaton of a grammar's lexemes.
 
     `fuel` is what new moves may still cost; whoever feeds text fills it first.
     """
 
     def __init__(self, trees: Iterable[Node]) -> None:
-        self.empty: list[list[int]] = []
-        self.borders: list[CharSet] = []
-        self.target: list[int] = []
-        self.owner: list[int] = []
+        super().__init__(MAX_STATES, "terminals")
+        self.borders: dict[int, CharSet] = {}  # what a state waits for; others wait for nothing
+        self.target: dict[int, int] = {}
+        self.owner: dict[int, int] = {}  # the lexeme of a state that waits
         self.ends: dict[int, int] = {}
         self.entries: list[int] = []
         self.fuel = 0
         self.moves = 0
         self._states: dict[tuple[frozenset[int], frozenset[int]], State] = {}
         self._starts: dict[frozenset[int], State] = {}
-        for index, tree in enumerate(trees):
-            entry = self._new(index)
-            self.entries.append(entry)
-            self.ends[self._add(tree, entry, index)] = index
+        for tree in trees:
+            self.entries.append(self.new())
+            self.ends[self.add(tree, self.entries[-1])] = len(self.entries) - 1
 
-    # ------------------------------------------------------------------------------ compiling
-
-    def _new(self, owner: int) -> int:
-        if len(self.empty) >= MAX_STATES:
-            raise Unsupported(f"terminals of more than {MAX_STATES} states together")
-        self.empty.append([])
-        self.borders.append(())
-        self.target.append(0)
-        self.owner.append(owner)
-        return len(self.empty) - 1
-
-    def _add(self, tree: Node, entry: int, owner: int) -> int:
-        """Adds the states of a tree behind `entry`, which must be bare; returns where it ends, bare too."""
-        match tree:
-            case Chars(borders):
-                end = self._new(owner)
-                self.borders[entry], self.target[entry] = borders, end
-                return end
-            case Seq(parts):
-                for part in parts:
-                    entry = self._add(part, entry, owner)
-                return entry
-            case Alt(options):
-                ends = []
-                for option in options:
-                    start = self._new(owner)
-                    self.empty[entry].append(start)
-                    ends.append(self._add(option, start, owner))
-                return self._join(ends, owner)
-            case Repeat(body, least, most):
-                return self._add_repeat(body, least, most, entry, owner)
-        raise AssertionError(f"{tree} in a lexeme")
-
-    def _add_repeat(self, body: Node, least: int, most: int | None, entry: int, owner: int) -> int:
-        for _ in range(least if most is not None else least - 1):
-            entry = self._add(body, entry, owner)
-        ends = [entry]
-        if most is None:
-            start = self._new(owner)
-            self.empty[entry].append(start)
-            end = self._add(body, start, owner)
-            self.empty[end].append(start)
-            ends = [end] if least else [entry, end]
-        else:
-            for _ in range(most - least):
-                start = self._new(owner)
-                self.empty[entry].append(start)
-                entry = self._add(body, start, owner)
-                ends.append(entry)
-        return self._join(ends, owner)
-
-    def _join(self, ends: list[int], owner: int) -> int:
-        joined = self._new(owner)
-        for end in ends:
-            self.empty[end].append(joined)
-        return joined
+    def leaf(self, leaf: Chars | Token | Call, entry: int) -> int:
+        assert isinstance(leaf, Chars)
+        self.borders[entry] = leaf.borders
+        self.owner[entry] = len(self.entries) - 1
+        self.target[entry] = self.new()
+        return self.target[entry]
 
     # -------------------------------------------------------------------------------- running
 
@@ -151,7 +100,7 @@ class Lexer:
         seen = set(waiting)
         while waiting:
             at = waiting.pop()
-            if self.borders[at]:
+            if at in self.borders:
                 alive.append(at)
             elif at in self.ends:
                 accepts.add(self.ends[at])

@@ -183,4 +183,6 @@ class Unchecked:
         return self._verdict
 
 
-TOO_COSTLY = Verdict("unchecked", reason="checking this text costs too much: its grammar is ambiguous")
+TOO_COSTLY = Verdict(
+    "unchecked", reason="checking this text costs too much: its grammar is ambiguous"
+)

@@ -200,7 +200,9 @@ class _Reader:
 
     def _error(self, expected: str) -> GrammarSyntaxError:
         seen = "the end of the line" if self.now.kind in _STOPS else repr(self.now.text[:40])
-        return GrammarSyntaxError.at(f"expected {expected}, found {seen}", self.text, self.now.offset)
+        return GrammarSyntaxError.at(
+            f"expected {expected}, found {seen}", self.text, self.now.offset
+        )
 
     def _next(self) -> _Lexeme:
         lexeme = self.now
@@ -391,7 +393,9 @@ class _Reader:
             if match["hex"]:
                 code_point = int(match["hex"][1:].strip("{}"), 16)
                 if code_point > 0x10FFFF:
-                    raise GrammarSyntaxError.at("an escape that is no character", self.text, lexeme.offset)
+                    raise GrammarSyntaxError.at(
+                        "an escape that is no character", self.text, lexeme.offset
+                    )
                 return chr(code_point)
             if match["plain"] not in _ESCAPES:
                 raise Unsupported(f"the escape \\{match['plain']} in a string")

@@ -17,7 +17,7 @@ class _Bytes:
 
     eos_token_id = _END
     bos_token_id = None
-    tokens = tuple(bytes([value]) for value in range(256)) + (b"<end>",)
+    tokens = (*(bytes([value]) for value in range(256)), b"<end>")
     special_token_ids = (_END,)
 
     def __call__(self, text: bytes | str) -> list[int]:
@@ -73,6 +73,8 @@ class LlguidanceChecker:
             return Verdict("unchecked", reason=self._failure)
         if self.ok_prefix and self._matcher.is_accepting():
             return Verdict("valid")
-        found = "the text ends too early" if self.ok_prefix else "a character that cannot stand there"
+        found = (
+            "the text ends too early" if self.ok_prefix else "a character that cannot stand there"
+        )
         place = f"line {self._line}, column {self._column}"
         return Verdict("invalid", self._line, self._column, "", f"{place}: {found}")

@@ -81,6 +81,8 @@ def alt(*options: Node) -> Node:
     if first_class is not None:
         merged = Chars(chars.union(*classes))
         flat = {merged if option is first_class else option: None for option in flat}
+    if EMPTY in flat and any(nullable(option) for option in flat if option != EMPTY):
+        del flat[EMPTY]
     return next(iter(flat)) if len(flat) == 1 else Alt(tuple(flat))
 
 
@@ -91,9 +93,8 @@ def repeat(body: Node, least: int, most: int | None) -> Node:
         return EMPTY if least == 0 else NOTHING
     if (least, most) == (1, 1):
         return body
-    if isinstance(body, Repeat) and most is None and body.most is None and body.least <= 1:
-        if least <= 1:  # (x*)*, (x+)*, (x*)+, (x+)+
-            return Repeat(body.body, min(least, body.least), None)
+    if isinstance(body, Repeat) and most is body.most is None and max(least, body.least) <= 1:
+        return Repeat(body.body, min(least, body.least), None)  # (x*)*, (x+)*, (x*)+, (x+)+
     return Repeat(body, least, most)
 
 

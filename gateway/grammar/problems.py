@@ -23,9 +23,9 @@ class GrammarSyntaxError(ValueError):
         return cls(message, text.count("\n", 0, offset) + 1, offset - line_start + 1)
 
 
-class Unsupported(Exception):  # noqa: N818 - not an error of the client: the grammar stays, unchecked
+class Unsupported(Exception):
     """The definition may be right, but it cannot be checked here; the text is the reason."""
 
 
-class OutOfFuel(Exception):  # noqa: N818 - a budget, not an error
+class OutOfFuel(Exception):
     """A text made the automaton grow faster than the text itself."""

@@ -5,6 +5,7 @@ reason (lookaround, backreferences, and what only other dialects know). Groups o
 changes no language, so both vanish. Anchors are taken at the two ends, where they say nothing.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from gateway.grammar import chars
@@ -18,6 +19,11 @@ MAX_GROUP_DEPTH = 30
 MAX_REPEATS = 10_000
 
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "v": "\v", "a": "\a"}
+_CLASSES: dict[str, Callable[[], CharSet]] = {
+    "d": chars.digits,
+    "w": chars.words,
+    "s": lambda: chars.SPACE,
+}
 _HEX_LENGTHS = {"x": 2, "u": 4, "U": 8}
 _QUANTIFIERS: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 _GROUP_KINDS = {
@@ -282,8 +288,7 @@ class _Reader:
         if letter in _ESCAPES:
             return chars.of(_ESCAPES[letter])
         if letter in "dwsDWS":
-            table = {"d": chars.digits, "w": chars.words, "s": lambda: chars.SPACE}
-            borders = table[letter.lower()]()
+            borders = _CLASSES[letter.lower()]()
             return borders if letter.islower() else chars.complement(borders)
         if letter in "pP":
             borders = self._property()
@@ -308,7 +313,9 @@ class _Reader:
             self.at += len(digits)
             if len(digits) != _HEX_LENGTHS[letter]:
                 digits = ""
-        if not 0 < len(digits) <= 8 or not all(digit in "0123456789abcdefABCDEF" for digit in digits):
+        if not 0 < len(digits) <= 8 or not all(
+            digit in "0123456789abcdefABCDEF" for digit in digits
+        ):
             raise RegexError("an incomplete hexadecimal escape", start)
         code_point = int(digits, 16)
         if not chars.contains(chars.ANY, code_point):
@@ -374,8 +381,10 @@ class _Reader:
             found.append(self._range(low))
 
     def _is_named(self) -> bool:
-        return self._peek() == "[" and self.source.startswith("[:", self.at) and (
-            self.source.find(":]", self.at) > 0
+        return (
+            self._peek() == "["
+            and self.source.startswith("[:", self.at)
+            and (self.source.find(":]", self.at) > 0)
         )
 
     def _named_class(self) -> CharSet:

@@ -11,9 +11,10 @@ The words come from llguidance, whose language this is: greedy lexemes, only tho
 from collections.abc import Iterable
 
 from gateway.grammar.automaton import Lexer, State
-from gateway.grammar.nodes import Alt, Call, Node, Repeat, Seq, Token, nullable
+from gateway.grammar.nodes import Call, Chars, Token, nullable
 from gateway.grammar.problems import OutOfFuel, Unsupported
 from gateway.grammar.rules import MAX_REFERENCE_DEPTH, START, Rules
+from gateway.grammar.thompson import Thompson
 
 # States of all rules together; Codex's grammar written out has about 120.
 MAX_RULE_STATES = 20_000
@@ -37,25 +38,12 @@ class Row:
         self.next: dict[frozenset[int], Row | None] = {}  # kept where rows are finitely many
 
 
-class Parser:
-    """The compiled rules of a grammar, with its lexer."""
+class _RuleStates(Thompson):
+    """The rules as states: a move takes a lexeme, or calls a rule where rules are not written out."""
 
-    def __init__(self, rules: Rules) -> None:
-        self.rules = rules
-        self.ignored = len(rules.lexemes) if rules.ignored is not None else None
-        trees = [lexeme.tree for lexeme in rules.lexemes]
-        self.lexer = Lexer(trees if rules.ignored is None else [*trees, rules.ignored])
-        self.priorities = {
-            index: lexeme.priority for index, lexeme in enumerate(rules.lexemes) if lexeme.priority
-        }
-        self.empty: list[list[int]] = []
-        self.token: list[tuple[int, int] | None] = []
-        self.call: list[tuple[str, int] | None] = []
-        self.final: dict[int, str] = {}
-        self.entries: dict[str, int] = {}
-        self.nullable = _nullable_rules(rules)
-        self.inline = not rules.recursive
-        self._depth = 0
+    def __init__(self, rules: Rules, *, inline: bool) -> None:
+        self.inline = inline
+        self._rules = rules.rules
         try:
             self._compile()
         except Unsupported:
@@ -63,85 +51,54 @@ class Parser:
                 raise
             self.inline = False  # too large when written out
             self._compile()
-        self._rows: dict[frozenset[int], Row] = {}
-        self._first: Row | None = None
-
-    # ------------------------------------------------------------------------------ compiling
 
     def _compile(self) -> None:
-        self.empty, self.token, self.call, self.final, self.entries = [], [], [], {}, {}
+        super().__init__(MAX_RULE_STATES, "rules")
+        self.token: dict[int, tuple[int, int]] = {}
+        self.call: dict[int, tuple[str, int]] = {}
+        self.final: dict[int, str] = {}
+        self.entries: dict[str, int] = {}
         self._depth = 0
-        for name in [START] if self.inline else self.rules.rules:
-            self.entries[name] = self._new()
-            self.final[self._add(self.rules.rules[name], self.entries[name])] = name
+        for name in [START] if self.inline else self._rules:
+            self.entries[name] = self.new()
+            self.final[self.add(self._rules[name], self.entries[name])] = name
 
-    def _new(self) -> int:
-        if len(self.empty) >= MAX_RULE_STATES:
-            raise Unsupported(f"rules of more than {MAX_RULE_STATES} states together")
-        self.empty.append([])
-        self.token.append(None)
-        self.call.append(None)
-        return len(self.empty) - 1
+    def leaf(self, leaf: Chars | Token | Call, entry: int) -> int:
+        if isinstance(leaf, Call) and self.inline:
+            return self._written_out(leaf.rule, entry)
+        end = self.new()
+        if isinstance(leaf, Call):
+            self.call[entry] = (leaf.rule, end)
+        else:
+            assert isinstance(leaf, Token)
+            self.token[entry] = (leaf.index, end)
+        return end
 
-    def _add(self, tree: Node, entry: int) -> int:
-        """Adds the states of a tree behind `entry`, which must be bare; returns its bare end."""
-        match tree:
-            case Token(index):
-                end = self._new()
-                self.token[entry] = (index, end)
-                return end
-            case Call(rule):
-                return self._add_call(rule, entry)
-            case Seq(parts):
-                for part in parts:
-                    entry = self._add(part, entry)
-                return entry
-            case Alt(options):
-                ends = []
-                for option in options:
-                    start = self._new()
-                    self.empty[entry].append(start)
-                    ends.append(self._add(option, start))
-                return self._join(ends)
-            case Repeat(body, least, most):
-                return self._add_repeat(body, least, most, entry)
-        raise AssertionError(f"{tree} in a rule")
-
-    def _add_call(self, rule: str, entry: int) -> int:
-        if not self.inline:
-            end = self._new()
-            self.call[entry] = (rule, end)
-            return end
+    def _written_out(self, rule: str, entry: int) -> int:
         self._depth += 1
         if self._depth > MAX_REFERENCE_DEPTH:
             raise Unsupported(f"rules nested more than {MAX_REFERENCE_DEPTH} deep")
-        end = self._add(self.rules.rules[rule], entry)
+        end = self.add(self._rules[rule], entry)
         self._depth -= 1
         return end
 
-    def _add_repeat(self, body: Node, least: int, most: int | None, entry: int) -> int:
-        for _ in range(least if most is not None else least - 1):
-            entry = self._add(body, entry)
-        ends = [entry]
-        if most is None:
-            start = self._new()
-            self.empty[entry].append(start)
-            end = self._add(body, start)
-            self.empty[end].append(start)
-            ends = [end] if least else [entry, end]
-        else:
-            for _ in range(most - least):
-                start = self._new()
-                self.empty[entry].append(start)
-                entry = self._add(body, start)
-                ends.append(entry)
-        return self._join(ends)
 
-    def _join(self, ends: list[int]) -> int:
-        joined = self._new()
-        for end in ends:
-            self.empty[end].append(joined)
-        return joined
+class Parser:
+    """The compiled rules of a grammar, with its lexer."""
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        trees = [lexeme.tree for lexeme in rules.lexemes]
+        self.ignored = len(trees) if rules.ignored is not None else None
+        self.lexer = Lexer(trees if rules.ignored is None else [*trees, rules.ignored])
+        self.priorities = {
+            index: lexeme.priority for index, lexeme in enumerate(rules.lexemes) if lexeme.priority
+        }
+        self.nullable = _nullable_rules(rules)
+        self.states = _RuleStates(rules, inline=not rules.recursive)
+        self.inline = self.states.inline
+        self._rows: dict[frozenset[int], Row] = {}
+        self._first: Row | None = None
 
     # -------------------------------------------------------------------------------- running
 
@@ -149,7 +106,7 @@ class Parser:
         """Where every text begins."""
         if self._first is None:
             row = Row()
-            self._close(row, [(self.entries[START], row)])
+            self._close(row, [(self.states.entries[START], row)])
             row.accepts = START in self.nullable
             row.state = self.lexer.start(row.lexemes)  # nothing is ignored in front of the text
             self._first = row
@@ -193,6 +150,7 @@ class Parser:
 
     def _close(self, row: Row, kernel: Iterable[Item]) -> None:
         """Everything that holds where the kernel holds: rules that begin here, rules that end here."""
+        states = self.states
         waiting = list(kernel)
         seen = set(waiting)
 
@@ -204,17 +162,16 @@ class Parser:
 
         while waiting:
             state, origin = waiting.pop()
-            add((following, origin) for following in self.empty[state])
-            token, call, rule = self.token[state], self.call[state], self.final.get(state)
-            if token is not None:
+            add((following, origin) for following in states.empty[state])
+            if (token := states.token.get(state)) is not None:
                 row.scans.setdefault(token[0], []).append((token[1], origin))
-            if call is not None:
+            if (call := states.call.get(state)) is not None:
                 name, back = call
                 row.calls.setdefault(name, []).append((back, origin))
-                add([(self.entries[name], row)])
+                add([(states.entries[name], row)])
                 if name in self.nullable:
                     add([(back, origin)])
-            if rule is not None:
+            if (rule := states.final.get(state)) is not None:
                 row.accepts |= rule == START and (self.inline or origin is self._first)
                 if origin is not row:
                     add(origin.calls.get(rule, ()))

@@ -8,7 +8,19 @@ the ends of a rule (`list: item | list "," item`) becomes repetition, so that on
 from dataclasses import dataclass, field
 
 from gateway.grammar import chars, lark, nodes, regex
-from gateway.grammar.nodes import EMPTY, Alt, Call, Chars, Node, Repeat, Seq, Token, alt, repeat, seq
+from gateway.grammar.nodes import (
+    EMPTY,
+    Alt,
+    Call,
+    Chars,
+    Node,
+    Repeat,
+    Seq,
+    Token,
+    alt,
+    repeat,
+    seq,
+)
 from gateway.grammar.problems import GrammarSyntaxError, Unsupported
 
 # States of one lexeme, counted repeats written out. Codex's grammars have under 200 in all; a step of the

@@ -1,0 +1,333 @@
+"""Writes a regular grammar as one regular expression over JSON-escaped text, for a JSON-Schema `pattern`.
+
+llama.cpp and vLLM match a `pattern` against the string as it stands in the JSON, not against its value: a
+line end is a backslash and an n there (measured: recordings `pattern-constraint-experiment`). So every
+class of characters becomes what may stand for its members:
+
+- a character stands for itself, save `"`, `\\` and control characters;
+- `\\"`, `\\\\`, `\\b`, `\\f`, `\\n`, `\\r`, `\\t` for those that have a short escape; `\\/` too, in a class;
+- `\\u00XX` for the other control characters, in either case. No other `\\u` escape: models write plain text.
+
+The result uses only what llama.cpp, xgrammar and llguidance all read: groups, alternation, classes of
+characters and ranges, `* + ? {m,n}`, both anchors. Every text that it lets through is valid: that is
+proved by walking both automata, since greedy lexemes can make a grammar smaller than its expression.
+With `%ignore`, what is ignored may stand between lexemes, not after the last one.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from gateway.grammar import chars, nodes
+from gateway.grammar.automaton import Lexer, State
+from gateway.grammar.chars import CharSet
+from gateway.grammar.load import Grammar
+from gateway.grammar.nodes import (
+    EMPTY,
+    Alt,
+    Call,
+    Chars,
+    Node,
+    Repeat,
+    Seq,
+    Token,
+    alt,
+    repeat,
+    seq,
+)
+from gateway.grammar.problems import OutOfFuel, Unsupported
+from gateway.grammar.rows import Parser, Row
+from gateway.grammar.rules import START
+
+# Codex's has under 1 KB. Servers compile a pattern for every request, some of them slowly.
+MAX_PATTERN_CHARS = 8 * 1024
+# Nodes of the tree before it is written; every one takes at least a character.
+MAX_TREE_WEIGHT = 20_000
+# Steps of the proof, some 5 us each; Codex's takes 2,000.
+MAX_PROOF_STEPS = 20_000
+# Automaton states visited by the proof, as for a text (check.FUEL).
+PROOF_FUEL = 2_000_000
+
+
+class PatternResult(NamedTuple):
+    """The expression, or None and why there is none."""
+
+    pattern: str | None
+    reason: str = ""
+
+
+def pattern_for(grammar: Grammar) -> PatternResult:
+    """The anchored expression over JSON-escaped text that admits only what the grammar accepts."""
+    parser = grammar.parser
+    if parser is None:
+        return PatternResult(None, grammar.unchecked_reason or "the grammar is not read here")
+    if parser.rules.recursive:
+        return PatternResult(None, "a recursive grammar is no regular expression")
+    try:
+        tree = _Written(parser).tree()
+        _prove(tree, parser)
+        text = f"^{_emit(tree, _SEQUENCE)}$"
+    except (Unsupported, OutOfFuel, RecursionError) as error:
+        return PatternResult(None, str(error) or "too costly to prove")
+    if len(text) > MAX_PATTERN_CHARS:
+        return PatternResult(None, f"the pattern has {len(text)} characters")
+    return PatternResult(text)
+
+
+# ------------------------------------------------------------------------------ one tree of characters
+
+
+class _Written:
+    """Rules written out in place, down to characters."""
+
+    def __init__(self, parser: Parser) -> None:
+        self.rules = parser.rules.rules
+        self.lexemes = parser.rules.lexemes
+        self.nullable = parser.nullable
+        ignored = parser.rules.ignored
+        self.between = EMPTY if ignored is None else repeat(ignored, 0, None)
+        self.weights: dict[str, int] = {}
+
+    def tree(self) -> Node:
+        if self.weight(Call(START)) > MAX_TREE_WEIGHT:
+            raise Unsupported("the grammar is too large for a pattern")
+        if self.between == EMPTY:
+            return self.later(Call(START))
+        head = self.head(Call(START))
+        return alt(head, EMPTY) if START in self.nullable else head
+
+    def weight(self, node: Node) -> int:
+        """The size of what `later` makes of a node; each rule is weighed once."""
+        match node:
+            case Call(rule):
+                if rule not in self.weights:
+                    self.weights[rule] = self.weight(self.rules[rule])
+                return self.weights[rule]
+            case Token(index):
+                return nodes.weight(self.lexemes[index].tree) + nodes.weight(self.between)
+            case Seq(children) | Alt(children):
+                return 1 + sum(self.weight(child) for child in children)
+            case Repeat(body):
+                return 1 + self.weight(body)
+            case Chars():
+                return 1
+
+    def later(self, node: Node) -> Node:
+        """The texts of a node behind other lexemes: what is ignored may stand before each lexeme."""
+        match node:
+            case Call(rule):
+                return self.later(self.rules[rule])
+            case Token(index):
+                return seq(self.between, self.lexemes[index].tree)
+            case Seq(parts):
+                return seq(*(self.later(part) for part in parts))
+            case Alt(options):
+                return alt(*(self.later(option) for option in options))
+            case Repeat(body, least, most):
+                return repeat(self.later(body), least, most)
+            case Chars():
+                return node
+
+    def head(self, node: Node) -> Node:
+        """The texts of a node at the very front that have a lexeme: nothing is ignored before it."""
+        match node:
+            case Call(rule):
+                return self.head(self.rules[rule])
+            case Token(index):
+                return self.lexemes[index].tree
+            case Seq(parts):
+                return alt(*self._heads(parts))
+            case Alt(options):
+                return alt(*(self.head(option) for option in options))
+            case Repeat(body, least, most):
+                rest = repeat(body, max(least - 1, 0), None if most is None else most - 1)
+                return seq(self.head(body), self.later(rest))
+            case Chars():
+                return node
+
+    def _heads(self, parts: tuple[Node, ...]) -> Iterator[Node]:
+        for index, part in enumerate(parts):
+            yield seq(self.head(part), *(self.later(rest) for rest in parts[index + 1 :]))
+            if not nodes.nullable(part, self.nullable.__contains__):
+                return
+
+
+# ------------------------------------------------------------------------------------------- the proof
+
+_Place = tuple[State, Row, State]
+
+
+def _prove(tree: Node, parser: Parser) -> None:
+    """Walks the tree's automaton beside the checker's; refuses a text that only the tree accepts."""
+    ours = Lexer([tree])
+    ours.fuel = parser.lexer.fuel = PROOF_FUEL
+    row = parser.first()
+    start: _Place = (ours.start(frozenset({0})), row, row.state)
+    if start[0].accepts and not row.accepts:
+        raise Unsupported(_DIFFERS)
+    seen = {_key(start): start}  # the places too: an id is only unique while its object lives
+    waiting = [start]
+    steps = 0
+    while waiting:
+        place = waiting.pop()
+        for char in _samples(place, parser):
+            steps += 1
+            if steps > MAX_PROOF_STEPS:
+                raise Unsupported("the grammar is too large to prove its pattern")
+            following = _follow(place, char, parser)
+            if following is not None and _key(following) not in seen:
+                seen[_key(following)] = following
+                waiting.append(following)
+
+
+_DIFFERS = (
+    "its lexemes are greedy, and run into each other where a regular expression would part them"
+)
+
+
+def _key(place: _Place) -> tuple[int, int, int]:
+    return id(place[0]), id(place[1]), id(place[2])
+
+
+def _samples(place: _Place, parser: Parser) -> list[str]:
+    """One character for each way on."""
+    ours, row, state = place
+    behind = parser.after(row, state.accepts) if state.accepts else None
+    sets = [ours.lexer.borders[at] for at in ours.alive]
+    sets += [parser.lexer.borders[at] for at in state.alive]
+    if behind is not None:
+        sets += [parser.lexer.borders[at] for at in behind.state.alive]
+    return chars.representatives(sets)
+
+
+def _follow(place: _Place, char: str, parser: Parser) -> _Place | None:
+    ours, row, state = place
+    next_ours, next_state = ours[char], state[char]
+    if next_ours is None:
+        return None
+    if next_state is None:
+        behind = parser.after(row, state.accepts) if state.accepts else None
+        if behind is None or (next_state := behind.state[char]) is None:
+            raise Unsupported(_DIFFERS)
+        row = behind
+    if next_ours.accepts:
+        end = parser.after(row, next_state.accepts) if next_state.accepts else None
+        if end is None or not end.accepts:
+            raise Unsupported(_DIFFERS)
+    return next_ours, row, next_state
+
+
+# ------------------------------------------------------------------------------------------- the text
+
+# How tightly a piece of an expression holds together.
+_CHOICE, _SEQUENCE, _ATOM = range(3)
+
+_SHORT = {'"': '"', "\\": "\\\\", "/": "/"} | dict(zip("\b\f\n\r\t", "bfnrt", strict=True))
+_CONTROLS = chars.span("\0", "\x1f")
+# Characters that may stand for themselves inside a JSON string (RFC 8259, section 7).
+_PLAIN = chars.minus(chars.ANY, chars.union(_CONTROLS, chars.of('"\\')))
+_SHORT_SET = chars.of("".join(_SHORT))
+_LONG_SET = chars.minus(_CONTROLS, _SHORT_SET)
+_SPECIAL = frozenset("\\^$.|?*+()[]{}")
+
+
+def _emit(node: Node, tightness: int) -> str:
+    match node:
+        case Chars(borders):
+            return _emit_choice(_emit_chars(borders), tightness)
+        case Seq(parts):
+            text = "".join(_emit(part, _SEQUENCE) for part in parts)
+            return f"({text})" if tightness == _ATOM else text
+        case Alt(options):
+            full = [option for option in options if option != EMPTY]
+            if len(full) < len(options):
+                return _emit(Repeat(alt(*full), 0, 1), tightness)
+            return _emit_choice([_emit(option, _CHOICE) for option in full], tightness)
+        case Repeat(body, least, most):
+            text = _emit(body, _ATOM) + _emit_counts(least, most)
+            return f"({text})" if tightness == _ATOM else text
+        case Token() | Call():
+            raise AssertionError(f"{node} in a pattern")
+
+
+def _emit_counts(least: int, most: int | None) -> str:
+    signs = {(0, None): "*", (1, None): "+", (0, 1): "?"}
+    if (least, most) in signs:
+        return signs[least, most]
+    if least == most:
+        return f"{{{least}}}"
+    return f"{{{least},{'' if most is None else most}}}"
+
+
+def _emit_choice(options: list[str], tightness: int) -> str:
+    text = "|".join(options)
+    if len(options) > 1:
+        return text if tightness == _CHOICE else f"({text})"
+    return f"({text})" if tightness == _ATOM and not _is_unit(text) else text
+
+
+def _is_unit(text: str) -> bool:
+    """One character, escaped or not, or one class: what a quantifier may follow."""
+    return (
+        len(text) == 1
+        or (len(text) == 2 and text[0] == "\\")
+        or (text[0] == "[" and "]" not in text[1:-1].replace("\\]", ""))
+    )
+
+
+def _emit_chars(borders: CharSet) -> list[str]:
+    """What may stand for a member of the set in a JSON string, as alternatives."""
+    options = []
+    plain = chars.intersect(borders, _PLAIN)
+    if plain:
+        options.append(_emit_class(plain))
+    short = chars.intersect(borders, _SHORT_SET)
+    if chars.single(borders) == "/":
+        short = chars.NONE
+    if short:
+        letters = [_SHORT[chr(member)] for member in _members(short)]
+        options.append("\\\\" + (letters[0] if len(letters) == 1 else f"[{''.join(letters)}]"))
+    for high in "01":
+        row = [
+            member
+            for member in _members(chars.intersect(borders, _LONG_SET))
+            if member >> 4 == int(high)
+        ]
+        if row:
+            options.append(f"\\\\u00{high}{_emit_hex(row)}")
+    return options
+
+
+def _members(borders: CharSet) -> Iterator[int]:
+    for first, last in chars.ranges(borders):
+        yield from range(first, last + 1)
+
+
+def _emit_hex(members: Iterable[int]) -> str:
+    """The last digit of `\\u00XX`, in either case."""
+    digits = "".join(f"{member & 15:x}" for member in members)
+    return _emit_class(chars.of(digits + digits.upper()))
+
+
+def _emit_class(borders: CharSet) -> str:
+    """A class of characters; a set that has the last of all characters is written by what it lacks."""
+    if (only := chars.single(borders)) is not None:
+        return f"\\{only}" if only in _SPECIAL else only
+    sign = ""
+    if borders[-1] == chars.END:
+        borders, sign = chars.complement(borders), "^"  # never empty: the quote is not plain
+    marks = [mark for mark in "^-" if chars.contains(borders, ord(mark))]
+    text = ""
+    for low, high in chars.ranges(chars.minus(borders, chars.of("^-"))):
+        if high - low < 2:
+            text += "".join(_class_char(member) for member in range(low, high + 1))
+        else:
+            text += f"{_class_char(low)}-{_class_char(high)}"
+    # A dash is itself at either end, a caret anywhere but in front.
+    return f"[{sign}{text}{''.join(marks)}]" if text or sign else "[-^]"
+
+
+def _class_char(member: int) -> str:
+    char = chr(member)
+    if member < 0x20 or member == 0x7F:
+        return f"\\x{member:02x}"
+    return f"\\{char}" if char in "\\[]" else char
