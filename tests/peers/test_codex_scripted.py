@@ -239,7 +239,9 @@ async def test_an_interrupt_stops_the_model_and_the_thread_goes_on(
 @both_transports
 async def test_a_thread_survives_an_interrupted_call(tmp_path: Path, websocket: bool) -> None:
     """The interrupted call has no output; strict servers would refuse the history for ever."""
-    script = [Call("exec_command", {"cmd": "cat", "yield_time_ms": 30000}), "after the interrupt"]
+    # Longer than the test needs, and it ends by itself: Codex gives it a session of its own.
+    call = Call("exec_command", {"cmd": "sleep 20", "yield_time_ms": 30000})
+    script = [call, "after the interrupt"]
     async with codex_before(tmp_path, script, websocket=websocket) as (codex, upstream):
         async with codex.app_server() as server:
             await server.start_thread()
