@@ -75,12 +75,12 @@ def _chosen_row(choice: JSON, table: ToolTable) -> Row:
 
 
 def _named_row(choice: JSON, table: ToolTable) -> Row | None:
-    name = choice.get("name")
+    name, namespace = choice.get("name"), choice.get("namespace")
     if choice["type"] == search.NAME:
         return table.search_row
-    if not isinstance(name, str):
+    if not isinstance(name, str) or not isinstance(namespace, str | None):
         return None
-    row = table.find(choice.get("namespace"), name)
+    row = table.find(namespace, name)
     return table.lift(name) if row is None else row
 
 

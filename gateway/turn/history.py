@@ -1,7 +1,6 @@
 """What a conversation has said so far, in public items: the thing that `previous_response_id` stands for."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from msgspec import Struct
 
@@ -74,6 +73,7 @@ def _user_message(text: str) -> JSON:
     return {"type": "message", "role": "user", "content": [part]}
 
 
-def call_ids(items: Iterable[JSON]) -> set[Any]:
-    """Every call_id in the items; a new call must not repeat one (Q22)."""
-    return {item["call_id"] for item in items if "call_id" in item}
+def call_ids(items: Iterable[JSON]) -> set[str]:
+    """Every call_id in the items, unknown ones too; a new call must not repeat one (Q22)."""
+    found = (item.get("call_id") for item in items)
+    return {call_id for call_id in found if isinstance(call_id, str)}

@@ -10,8 +10,8 @@ from typing import Final
 from msgspec import Struct
 
 from gateway.errors import GatewayError, InternalError, UpstreamError
-from gateway.tools.row import CallIds, NewId
 from gateway.tools.options import ToolOptions
+from gateway.tools.row import CallIds, NewId
 from gateway.turn import items as flight
 from gateway.turn.compaction import NO_SEALER, Sealer, Summarizer, kept_tools, pending_calls
 from gateway.turn.history import History, call_ids
@@ -216,8 +216,9 @@ class Turn:
         is_usable = isinstance(call_id, str) and 0 < len(call_id) <= MAX_CALL_ID_CHARS
         if not is_usable or call_id in self._known_call_ids:
             call_id = self._new_id("call")
-        self._known_call_ids.add(call_id)
-        return str(call_id)
+        own = str(call_id)
+        self._known_call_ids.add(own)
+        return own
 
     def _done(self, event: JSON) -> None:
         slot = self._open_slot()
@@ -289,11 +290,6 @@ class Turn:
             self._advance(Trigger.CANCEL)
             self._slot = None
             self.response = ended(self.response, "cancelled", self.output, None)
-
-    def not_stored(self) -> None:
-        """The store could not keep it: the terminal event, which has not left yet, says so."""
-        self.response = {**self.response, "store": False}
-        self._events[-1] = {**self._events[-1], "response": self.response}
 
     def not_stored(self) -> None:
         """The store could not keep it: the terminal event, which has not left yet, says so."""

@@ -72,6 +72,7 @@ def test_one_tool(choice, name):
         ({"type": "function", "name": "apply_patch"}, "apply_patch"),
         ({"type": "custom", "name": "shell"}, "shell"),
         ({"type": "function", "name": "later"}, "later"),
+        ({"type": "function", "name": "shell", "namespace": ["functions"]}, "shell"),
         ({"type": "web_search"}, "web_search"),
         (allowed({"type": "function", "name": "nobody"}), "nobody"),
     ],
