@@ -2,7 +2,7 @@
 
     python bench/upstream.py --events 200 --rate 0
 
-prints the port it listens on. Every POST is answered with one SSE stream of `--events` text deltas: at once when the
+prints where it listens. Every POST is answered with one SSE stream of `--events` text deltas: at once when the
 rate is 0 (a burst), else `--rate` events a second, each in a write of its own. The texts vary, so that nothing can be
 cached by their bytes. The path decides the dialect: /v1/chat/completions or /v1/responses.
 """
@@ -125,7 +125,7 @@ async def main() -> None:
     args = parser.parse_args()
     upstream = Upstream(args.events, args.rate)
     server = await asyncio.start_server(upstream.serve, "127.0.0.1", 0, backlog=1024)
-    print(server.sockets[0].getsockname()[1], flush=True)
+    print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", flush=True)
     async with server:
         await server.serve_forever()
 
