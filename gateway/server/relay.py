@@ -16,7 +16,9 @@ from gateway.errors import GatewayError, InternalError, RequestError
 from gateway.server.delivery import ClientGone, Delivery, Sink
 from gateway.server.target import Target, Targets
 from gateway.store.health import StoreHealth
-from gateway.store.protocol import Row, Store
+from gateway.store.protocol import Row, Store, StoreError
+from gateway.store.sealing import KeySealer
+from gateway.turn.compaction import NO_SEALER, Sealer
 from gateway.turn.history import History
 from gateway.turn.state import TurnState
 from gateway.turn.turn import Turn
@@ -79,6 +81,7 @@ class Relay:
         self._heartbeat = heartbeat_seconds
         self._created_after = created_after_seconds
         self._draining: set[asyncio.Task[None]] = set()
+        self._sealer: Sealer | None = None
 
     async def stored_parent(self, id: str, owner: str) -> Parent:
         """The stored response that a request continues.
@@ -122,7 +125,7 @@ class Relay:
         began = time.monotonic()
         _refuse_unsupported(request)
         target = await self._targets.current()
-        turn = _new_turn(request, parent, target)
+        turn = _new_turn(request, parent, target, await self._sealing())
         delivery = Delivery(turn, sink, self._heartbeat)
         try:
             await self._run(request, turn, target, delivery)
@@ -135,6 +138,17 @@ class Relay:
             delivery.stop()
             _log_turn(turn, label, time.monotonic() - began)
         return Outcome(turn.response, turn.error)
+
+    async def _sealing(self) -> Sealer:
+        """What opens and makes compaction items; a store that is away costs these, not the turn."""
+        if self._sealer is None:
+            try:
+                keyed = KeySealer(await self._store.sealing_key())
+            except StoreError as error:
+                log.warning("no key for compaction: %s", error)
+                return NO_SEALER
+            self._sealer = Sealer(seal=keyed.seal, unseal=keyed.unseal)
+        return self._sealer
 
     async def _run(self, request: JSON, turn: Turn, target: Target, delivery: Delivery) -> None:
         """Bring the turn to its end. Its last events are not sent yet."""
@@ -253,8 +267,8 @@ def _now() -> int:
     return int(time.time())
 
 
-def _new_turn(request: JSON, parent: Parent, target: Target) -> Turn:
-    options = target.turn_options(request["model"])
+def _new_turn(request: JSON, parent: Parent, target: Target, sealer: Sealer) -> Turn:
+    options = msgspec.structs.replace(target.turn_options(request["model"]), sealer=sealer)
     try:
         return Turn(request, parent.history, options, new_id, _now)
     except Exception as cause:  # a bug of ours ends one turn, never the gateway
