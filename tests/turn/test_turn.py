@@ -519,6 +519,17 @@ def test_a_cancelled_turn_says_nothing_more(steps):
     assert len(turn.next_history().items) == 1 + said.count("output_item.done")
 
 
+def test_a_response_that_could_not_be_stored_says_so():
+    turn = make({**REQUEST, "store": True})
+    turn.send()
+    turn.receive(completed())
+    turn.not_stored()
+    *_, last = turn.events_to_send()
+    assert last["type"] == "response.completed"
+    assert last["response"]["store"] is False
+    assert last["response"] == turn.response
+
+
 def test_a_request_that_cannot_be_lowered_makes_no_turn():
     orphan = {"type": "function_call_output", "call_id": "x", "output": "ok"}
     with pytest.raises(RequestError):
