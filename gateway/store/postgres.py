@@ -157,7 +157,7 @@ class PostgresStore:
     async def put(self, row: Row) -> None:
         """Keep a row: committed when this returns."""
         packed = await asyncio.to_thread(pack, row)
-        now = int(self._clock.now())
+        now = self._clock.stamp()
         size = len(packed.items) + len(packed.response)
         values = (row.id, row.owner, row.previous_id, row.created_at, now, *packed, size)
         if not await self._run(lambda connection: connection.fetchval(_PUT, *values)):
@@ -194,14 +194,14 @@ class PostgresStore:
         except Damaged as error:
             log.error("a stored response is damaged: %s", error)
             return []
-        now = int(self._clock.now())
+        now = self._clock.stamp()
         if rows and now - rows[-1]["used_at"] > MARK_SECONDS:
             await self._run(lambda connection: connection.execute(_MARK, id, now))
         return links
 
     async def check(self) -> None:
         """Write something small."""
-        now = str(int(self._clock.now())).encode()
+        now = str(self._clock.stamp()).encode()
         await self._run(lambda connection: connection.execute(_SET, "checked", now))
 
     async def sealing_key(self) -> bytes:

@@ -76,7 +76,7 @@ class Clock:
     """Wall time, and whether it can be trusted to let rows expire.
 
     A machine that starts without a clock, or whose clock is set by mistake, must not lose
-    everything in the next minute. A clock that went back makes rows live longer, no more.
+    everything in the next minute. A clock that is set makes rows live longer, never shorter.
     """
 
     def __init__(
@@ -88,6 +88,12 @@ class Clock:
         self._uptime = uptime or _uptime
         self._offset = self.now() - self._uptime()
         self._held_until = self._uptime()
+        self._latest = 0
+
+    def stamp(self) -> int:
+        """When a row is used now; never less than the stamp before."""
+        self._latest = max(self._latest, int(self.now()))
+        return self._latest
 
     def is_trusted(self) -> bool:
         """Whether it has run evenly for a day, as far as this process knows."""

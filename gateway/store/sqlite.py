@@ -119,7 +119,7 @@ class SqliteStore:
 
     async def put(self, row: Row) -> None:
         """Keep a row: on the disk when this returns."""
-        now = int(self._clock.now())
+        now = self._clock.stamp()
         await self._writer.do(lambda db: _put(db, row, now))
 
     async def get(self, id: str, owner: str) -> Row | None:
@@ -137,7 +137,7 @@ class SqliteStore:
         if not can_be_id(id):
             return []
         links, used_at = await self._reader.do(lambda db: _chain(db, id, owner))
-        now = int(self._clock.now())
+        now = self._clock.stamp()
         if links and now - used_at > MARK_SECONDS:
             mark = "UPDATE responses SET used_at = max(used_at, ?) WHERE id = ?"
             self._writer.post(lambda db: db.execute(mark, (now, id)))
@@ -145,7 +145,7 @@ class SqliteStore:
 
     async def check(self) -> None:
         """Write something small."""
-        now = str(int(self._clock.now())).encode()
+        now = str(self._clock.stamp()).encode()
         await self._writer.do(lambda db: db.execute(_CHECK, (now,)).rowcount)
 
     async def sealing_key(self) -> bytes:
@@ -248,10 +248,11 @@ class _File:
 
 
 def _prepare(db: sqlite3.Connection, path: Path, steps: schema.Steps) -> None:
-    found = _pragma(db, "application_id")
-    if found != APPLICATION_ID and (found or _pragma(db, "schema_version")):
+    found, is_new = _pragma(db, "application_id"), not _pragma(db, "schema_version")
+    if found != APPLICATION_ID and not (is_new and found == 0):
         raise StoreError(f"{path} is a database of another program: name another --store.")
-    db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # has an effect before the first table only
+    if is_new:
+        db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # later it would have no effect
     if _pragma(db, "journal_mode = WAL") != "wal":
         raise StoreError(f"{path} cannot have a write-ahead log: put it on a local disk.")
     db.execute("PRAGMA synchronous = FULL")
@@ -282,7 +283,7 @@ def _look_over(db: sqlite3.Connection) -> None:
     if _pragma(db, "page_count") * _pragma(db, "page_size") <= MAX_CHECKED_BYTES:
         verdict = _pragma(db, "quick_check(1)")
         if verdict != "ok":
-            raise _Malformed(verdict)
+            raise _Malformed(" ".join(verdict.split()))
 
 
 def _put(db: sqlite3.Connection, row: Row, now: int) -> None:
@@ -357,8 +358,9 @@ def _excess(db: sqlite3.Connection, cutoff: Cutoff) -> int:
 
 
 def _give_back(db: sqlite3.Connection) -> None:
-    if _pragma(db, "freelist_count"):
-        db.execute(f"PRAGMA incremental_vacuum({MAX_FREED_PAGES})").fetchall()
+    # Page by page: Python steps once through a statement that has no columns.
+    for _ in range(min(_pragma(db, "freelist_count"), MAX_FREED_PAGES)):
+        db.execute("PRAGMA incremental_vacuum(1)")
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
