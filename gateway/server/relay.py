@@ -14,6 +14,7 @@ import msgspec
 
 from gateway.errors import GatewayError, InternalError, RequestError
 from gateway.server.delivery import ClientGone, Delivery, Sink
+from gateway.server.formats import Formats
 from gateway.server.target import Target, Targets
 from gateway.store.health import StoreHealth
 from gateway.store.protocol import Row, Store, StoreError
@@ -82,6 +83,7 @@ class Relay:
         self._created_after = created_after_seconds
         self._draining: set[asyncio.Task[None]] = set()
         self._sealer: Sealer | None = None
+        self._formats = Formats()
 
     async def stored_parent(self, id: str, owner: str) -> Parent:
         """The stored response that a request continues.
@@ -125,6 +127,7 @@ class Relay:
         began = time.monotonic()
         _refuse_unsupported(request)
         target = await self._targets.current()
+        await self._formats.ready(request, target.tool_options)
         turn = _new_turn(request, parent, target, await self._sealing())
         delivery = Delivery(turn, sink, self._heartbeat)
         try:
@@ -169,7 +172,7 @@ class Relay:
         body = target.dialect.encode(turn.request_to_send())
         turn.send()
         async with target.slot():
-            opening = asyncio.ensure_future(target.open(body))
+            opening = asyncio.ensure_future(target.ask(turn, body))
             try:
                 await self._until_open(opening, turn, delivery)
                 answer = await opening

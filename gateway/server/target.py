@@ -1,19 +1,25 @@
 """What a turn is sent to: the one model server, with what is known of its dialect and its profile."""
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 
+import msgspec
+
 from gateway.config import Config
+from gateway.errors import UpstreamError
 from gateway.tools.names import NameRule
 from gateway.tools.options import ToolOptions
-from gateway.turn.turn import TurnOptions
+from gateway.turn.turn import Turn, TurnOptions
 from gateway.upstream.client import Answer, UpstreamClient
 from gateway.upstream.dialect import make_dialect
 from gateway.upstream.errors import read_error
 from gateway.upstream.probe import Found, Prober
 from gateway.upstream.profiles import Profile, load_profile
+
+log = logging.getLogger(__name__)
 
 
 class Target:
@@ -32,13 +38,39 @@ class Target:
         self._client = client
         self._models = config.upstream.model
         self._tools = _tool_options(config, self.profile)
+        # A server that has refused the pattern of a grammar is not asked for it again (until it is another server).
+        self._is_constraining = self._tools.pattern
         # One slot is one answer (Q63: a server with a single KV cache answers 409 to a second one).
         concurrency = self.profile.concurrency
         self._slots = asyncio.Semaphore(concurrency) if concurrency else None
 
     def turn_options(self, model: str) -> TurnOptions:
         """What the turn has to know about this server."""
-        return TurnOptions(tools=self._tools, model=self._models.get(model, model))
+        return TurnOptions(tools=self.tool_options, model=self._models.get(model, model))
+
+    @property
+    def tool_options(self) -> ToolOptions:
+        """What the tools have to know about it."""
+        if self._is_constraining == self._tools.pattern:
+            return self._tools
+        return msgspec.structs.replace(self._tools, pattern=False)
+
+    async def ask(self, turn: Turn, body: bytes) -> Answer:
+        """Open; once more without the patterns of grammars when the server may have refused these.
+
+        Raises:
+            UpstreamError: it refuses the request.
+        """
+        try:
+            return await self.open(body)
+        except UpstreamError as error:
+            plain = turn.unconstrained_request() if _may_be_the_pattern(error) else None
+            if plain is None:
+                raise
+            answer = await self.open(self.dialect.encode(plain))
+            log.warning("the model server takes no pattern; grammars are only checked: %s", error)
+            self._is_constraining = False
+            return answer
 
     def slot(self) -> AbstractAsyncContextManager[None]:
         """The context in which one answer is asked for and read."""
@@ -99,6 +131,11 @@ def profile_of(config: Config, found: Found) -> Profile:
     return load_profile(found.profile, {**overrides, "dialect": found.dialect})
 
 
+def _may_be_the_pattern(error: UpstreamError) -> bool:
+    """A refusal of the schema; llama.cpp answers 500 to what it cannot compile."""
+    return error.status in (400, 422, 500) and error.code != "context_length_exceeded"
+
+
 def _tool_options(config: Config, profile: Profile) -> ToolOptions:
     is_eager = config.tools.deferred == "eager" or profile.eager_deferred
     return ToolOptions(
@@ -107,4 +144,8 @@ def _tool_options(config: Config, profile: Profile) -> ToolOptions:
         ),
         deferred="eager" if is_eager else "withhold",
         hosted=config.tools.hosted or profile.hosted,
+        invalid=config.tools.invalid,
+        invalid_by_name=config.tools.invalid_by_name,
+        pattern=profile.pattern and config.tools.constrain == "auto",
+        pattern_strict=profile.pattern_strict,
     )

@@ -47,6 +47,8 @@ class FunctionStream:
         ids: where the call stands in the response.
     """
 
+    verdict = None
+
     def __init__(self, restored: JSON, ids: CallIds) -> None:
         self._restored = restored
         self._call_id = ids.call_id

@@ -4,6 +4,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from gateway.tools.gate import CallVerdict
 from gateway.wire.json import JSON
 
 
@@ -50,6 +51,10 @@ class CallStream(Protocol):
 
     Events come without `sequence_number`, which only the turn can know.
     """
+
+    @property
+    def verdict(self) -> CallVerdict | None:
+        """What the tool's grammar says of the closed call; None where there is no grammar."""
 
     def open(self) -> list[JSON]:
         """The events at the upstream's `output_item.added`; empty for a call that is held until it is whole."""

@@ -102,6 +102,8 @@ class SearchStream:
     events for the arguments. Malformed: the ordinary `function_call` that the model made.
     """
 
+    verdict = None
+
     def __init__(self, row: Row, ids: CallIds) -> None:
         self._row = row
         self._ids = ids

@@ -7,6 +7,7 @@ upstream's prefix cache holds: the request's `tools`, `additional_tools` items, 
 from collections.abc import Callable
 from typing import Final
 
+from gateway.errors import RequestError
 from gateway.tools import custom, function, hosted, promotion, search
 from gateway.tools.names import (
     SEARCH_KEY,
@@ -23,7 +24,6 @@ from gateway.wire.json import JSON
 
 _OPEN: Final[dict[str, Callable[[Row, CallIds], CallStream]]] = {
     "function": function.open_stream,
-    "custom": custom.open_stream,
     "tool_search": search.open_stream,
 }
 
@@ -106,6 +106,8 @@ class ToolTable:
             # Deferred by the request and given by an item of the history, as a compaction does.
             self._rows.pop(declared.key)
             present = None
+        if declared.tool["type"] == "custom":
+            custom.check_tool(declared.tool, declared.path, self._options)
         double = self._double(declared, declared.namespace) if present is None else None
         if double is not None:
             self.notes.append(f"{declared.path}: '{declared.name}' is left out: {double}")
@@ -165,6 +167,11 @@ class ToolTable:
     def _obstacle(self, declared: Declared, present: Row | None, namespace: str) -> str | None:
         if not promotion.is_usable(declared.tool):
             return "not a declaration"
+        if declared.tool["type"] == "custom":
+            try:
+                custom.check_tool(declared.tool, declared.path, self._options)
+            except RequestError as error:
+                return error.message
         if declared.key == (None, search.NAME) and SEARCH_KEY in self._rows:
             return "the search itself has this name"
         if present is None:
@@ -226,20 +233,24 @@ class ToolTable:
         """Tools that the request does not declare itself: loaded ones and those of `additional_tools` items."""
         return [row for row in self._rows.values() if not row.path.startswith("tools[")]
 
-    def lower(self, rows: list[Row]) -> list[JSON]:
-        """Their declarations for upstream."""
-        return [self._lower_row(row) for row in rows]
+    def lower(self, rows: list[Row], *, constrain: bool = True) -> list[JSON]:
+        """Their declarations for upstream; custom tools with the pattern of their grammar, if it honours that."""
+        return [self._lower_row(row, constrain) for row in rows]
 
-    def _lower_row(self, row: Row) -> JSON:
+    def _lower_row(self, row: Row, constrain: bool) -> JSON:
         if row.kind == "tool_search":
             return search.lower_tool(row, [r for r in self._rows.values() if r.is_withheld])
-        return custom.lower_tool(row) if row.kind == "custom" else function.lower_tool(row)
+        if row.kind == "custom":
+            return custom.lower_tool(row, self._options, constrain=constrain)
+        return function.lower_tool(row)
 
     def open_call(self, upstream_name: str, ids: CallIds) -> CallStream:
         """The stream of a call that the model makes."""
         row = self.lift(upstream_name)
         if row is None:
             return function.open_unknown(self._restore(upstream_name), ids)
+        if row.kind == "custom":
+            return custom.open_stream(row, ids, self._options)
         return _OPEN[row.kind](row, ids)
 
     def _restore(self, upstream_name: str) -> JSON:
@@ -257,7 +268,7 @@ class ToolTable:
         if tool.get("type") == "namespace":
             return {**tool, "tools": [self._public_tool(tool["name"], m) for m in tool["tools"]]}
         row = None
-        if _is_deferred(tool) and tool.get("type") in _OPEN:
+        if _is_deferred(tool) and tool.get("type") in ("function", "custom"):
             row = self._rows.get(public_key(namespace, tool["name"]))
         if row is None or not row.is_loaded:
             return tool

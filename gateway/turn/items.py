@@ -6,6 +6,7 @@ All kinds have the same four verbs: `open`, `delta`, `close`, `cut`. Events leav
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from gateway.tools.gate import CallVerdict
 from gateway.tools.row import CallStream, NewId
 from gateway.turn.state import ItemState, ItemTrigger, next_item_state
 from gateway.wire import events
@@ -218,6 +219,11 @@ class Call:
     def __init__(self, stream: CallStream) -> None:
         self._stream = stream
         self._arguments: list[str] = []
+
+    @property
+    def verdict(self) -> CallVerdict | None:
+        """What the tool's grammar says of the call."""
+        return self._stream.verdict
 
     def open(self) -> list[JSON]:
         return self._stream.open()

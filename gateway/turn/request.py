@@ -4,7 +4,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from gateway.tools.choice import lower_choice
+from gateway.tools.choice import Chosen, lower_choice
 from gateway.tools.options import ToolOptions
 from gateway.tools.table import ToolTable
 from gateway.turn import compaction
@@ -42,6 +42,7 @@ class Prepared(Struct, frozen=True):
         items: the whole history with it.
         table: the tools, for the way back.
         public_tools: the echo.
+        chosen: which of them go upstream.
         is_compaction: the model is asked for a summary.
         notes: what was left out, for the log.
     """
@@ -51,8 +52,16 @@ class Prepared(Struct, frozen=True):
     items: list[JSON]
     table: ToolTable
     public_tools: list[JSON]
+    chosen: Chosen
     is_compaction: bool
     notes: list[str]
+
+    def unconstrained(self) -> JSON | None:
+        """The lowered request without the patterns of grammars; None when it has none."""
+        tools = [*self.table.lower(self.chosen.rows, constrain=False), *self.chosen.hosted]
+        if not tools or tools == self.lowered.get("tools"):
+            return None
+        return {**self.lowered, "tools": tools}
 
 
 def prepare(
@@ -102,6 +111,7 @@ def prepare(
         items=items,
         table=table,
         public_tools=table.public_tools(tools),
+        chosen=chosen,
         is_compaction=is_compaction,
         notes=[*table.notes, *paired.notes],
     )

@@ -10,6 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from gateway.errors import GatewayError, InternalError, UpstreamError
+from gateway.tools.gate import CallVerdict
 from gateway.tools.options import ToolOptions
 from gateway.tools.row import CallIds, NewId
 from gateway.turn import items as flight
@@ -90,6 +91,8 @@ class Turn:
         self.is_started = False
         self.output: list[JSON] = []
         self._given: list[JSON] = []
+        # What the grammars of custom tools say of the calls, in order.
+        self.verdicts: list[CallVerdict] = []
         self.notes = list(self._prepared.notes)
         self.error: GatewayError | None = None
         self.state = TurnState.NEW
@@ -121,6 +124,10 @@ class Turn:
     def request_to_send(self) -> JSON:
         """The lowered request for the dialect."""
         return self._prepared.lowered
+
+    def unconstrained_request(self) -> JSON | None:
+        """The same without the patterns of grammars, for a server that refuses these; None when there are none."""
+        return self._prepared.unconstrained()
 
     def next_history(self) -> History:
         """What is continued from after this turn."""
@@ -231,6 +238,11 @@ class Turn:
         self.output.append(finished)
         if public and public[-1]["type"] == "response.output_item.done":
             self._given.append(finished)
+
+    def _judged(self, item: flight.OpenItem) -> None:
+        if isinstance(item, flight.Call) and item.verdict is not None:
+            self.verdicts.append(item.verdict)
+            self.notes.append(item.verdict.note())
 
     def _open_slot(self) -> flight.ItemSlot:
         if self._slot is None:

@@ -6,6 +6,7 @@ recorded model said, lowered to function calls.
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -99,7 +100,7 @@ class Replayer:
             assert [i["type"] for i in response["output"]].count("compaction") == 1
             return
         said = [essence(item) for item in response["output"]]
-        wanted = [essence(item) for item in exchange.items] or said
+        wanted = [essence(meant(item)) for item in exchange.items] or said
         if exchange.outcome == "response.incomplete":
             assert response["status"] == "incomplete"
         assert said == wanted
@@ -139,6 +140,20 @@ def upstream_name(item: JSON, request: Received) -> str:
     if namespace in (None, "functions"):
         return str(item["name"])
     return request.named(f"{namespace}__{item['name']}")
+
+
+# The patches of recording 27 in one known wrapping each: fences, heredocs, stars, JSON in JSON.
+WRAPPED = re.compile(r"\*\*\* Add File: (p(?:5|6|7|8|9|10|11|12)\.txt)")
+
+
+def meant(item: JSON) -> JSON:
+    """A recorded item as the gateway gives it: a known wrapping is taken off where the grammar says so."""
+    found = WRAPPED.search(item.get("input") or "")
+    if found is None:
+        return item
+    patch = f"*** Begin Patch\n*** Add File: {found.group(1)}\n+hi\n*** End Patch"
+    # A fence and a heredoc end in a line end, which belongs to the text.
+    return {**item, "input": patch if item["input"][0] in '*{"' else f"{patch}\n"}
 
 
 def essence(item: Mapping[str, Any]) -> JSON:
