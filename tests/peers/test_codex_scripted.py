@@ -63,8 +63,10 @@ async def codex_before(
     model: str = "freeform",
     mcp: bool = False,
     split: int = 0,
+    settings: str = "",
 ) -> AsyncIterator[tuple[Codex, ScriptedUpstream]]:
-    async with gateway_before(folder, script, api=api, split=split) as (gateway, upstream):
+    front = gateway_before(folder, script, api=api, split=split, settings=settings)
+    async with front as (gateway, upstream):
         client = folder / "codex"
         yield Codex(client, gateway.url, websocket=websocket, model=model, mcp=mcp), upstream
 
@@ -112,6 +114,46 @@ async def test_a_patch_that_does_not_apply_comes_back_to_the_model(
     async with codex_before(tmp_path, script, websocket=websocket) as (codex, upstream):
         (await codex.exec("try a bad patch")).check()
         assert "invalid patch" in upstream.requests[-1].outputs[0]
+
+
+@both_transports
+async def test_a_malformed_patch_is_an_ordinary_function_call_in_strict_mode(
+    tmp_path: Path, websocket: bool
+) -> None:
+    """Codex runs no function of that name: it answers `aborted`, and the turn goes on."""
+    script = [Call("apply_patch", {"input": "not a patch"}), "I see."]
+    strict = '[tools]\ninvalid = "function_call"\n'
+    front = codex_before(tmp_path, script, websocket=websocket, settings=strict)
+    async with front as (codex, upstream):
+        run = await codex.exec("try a bad patch")
+        assert len(upstream.requests) == 2
+        assert "aborted" in upstream.requests[-1].outputs[0]
+    assert run.message == "I see."
+
+
+@both_transports
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        "```diff\n{}```",
+        "apply_patch <<'EOF'\n{}EOF\n",
+        '{{"patch": {json}}}',
+    ],
+    ids=["fence", "heredoc", "json"],
+)
+async def test_a_wrapped_patch_is_unwrapped_and_applied(
+    tmp_path: Path, websocket: bool, wrap: str
+) -> None:
+    """Codex itself refuses all three (recording 27)."""
+    wrapped = wrap.format(CREATE, json=json.dumps(CREATE))
+    script = [Call("apply_patch", {"input": wrapped}), "Done."]
+    for settings in ("", '[tools]\ninvalid = "function_call"\n'):
+        folder = tmp_path / f"strict{bool(settings)}"
+        folder.mkdir()
+        front = codex_before(folder, script, websocket=websocket, settings=settings)
+        async with front as (codex, _upstream):
+            (await codex.exec("write the notes")).check()
+        assert codex.work.joinpath("sub/other.txt").read_text() == "other\n"
 
 
 def search_then_call(request: Received) -> Any:
