@@ -41,6 +41,8 @@ class _Items(msgspec.Struct, array_like=True):
     given: list[JSON]
     prefix: list[JSON]
     starts_over: bool
+    # The response's output is `given`, and not written twice.
+    shares_output: bool
 
 
 _encoder = msgspec.json.Encoder()
@@ -51,9 +53,10 @@ _response_decoder = msgspec.json.Decoder(dict)
 def pack(row: Row) -> Packed:
     """The parts of a row."""
     response = row.response
-    if response.get("output") == row.given:
+    shares_output = response.get("output") == row.given
+    if shares_output:
         response = {**response, "output": None}
-    items = _Items(row.input, row.given, row.prefix, row.starts_over)
+    items = _Items(row.input, row.given, row.prefix, row.starts_over, shares_output)
     return Packed(
         _wrap(_encoder.encode(items), f"items {row.id}"),
         _wrap(_encoder.encode(response), f"response {row.id}"),
@@ -87,7 +90,7 @@ def unpack_row(
     """
     found = _items(id, packed.items)
     response: JSON = _response_decoder.decode(_unwrap(packed.response, f"response {id}"))
-    if "output" in response and response["output"] is None:
+    if found.shares_output:
         response["output"] = found.given
     return Row(
         id=id,

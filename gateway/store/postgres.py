@@ -46,6 +46,7 @@ _LOST: Final = (
     TimeoutError,
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # a connection that breaks while it is handed back
     asyncpg.OperatorInterventionError,
     asyncpg.TooManyConnectionsError,
     asyncpg.TransactionRollbackError,
@@ -127,16 +128,20 @@ class PostgresStore:
     async def open(self) -> None:
         """Connect, and bring the schema up to date."""
         try:
+            first = await asyncpg.connect(self._url, timeout=ATTEMPT_SECONDS)
+            try:
+                await self._migrate(first)
+                settings = await _durable_settings(first)
+            finally:
+                await first.close(timeout=CLOSE_SECONDS)
             self._pool = await asyncpg.create_pool(
                 self._url,
-                min_size=1,
+                min_size=0,
                 max_size=MAX_CONNECTIONS,
                 timeout=ATTEMPT_SECONDS,
                 command_timeout=ATTEMPT_SECONDS,
-                init=_make_durable,
+                server_settings=settings,
             )
-            async with self._pool.acquire() as connection:
-                await self._migrate(connection)
         except (*_LOST, asyncpg.PostgresError, ValueError) as error:
             await self.close()
             raise StoreError(self._words(error)) from error
@@ -224,24 +229,22 @@ class PostgresStore:
         """
         loop = asyncio.get_running_loop()
         give_up = loop.time() + RETRY_SECONDS
+        is_bare = False
         while True:
             try:
                 async with self._pool.acquire(timeout=ATTEMPT_SECONDS) as connection:
+                    if is_bare:
+                        await self._migrate(connection)
                     return await work(connection)
             except _LOST as error:
-                if loop.time() > give_up:
+                if loop.time() > give_up or self._pool.is_closing():
                     raise StoreError(self._words(error)) from error
-                await self._recover(error)
+                # A new database in the place of the old one has no tables.
+                is_bare = isinstance(error, asyncpg.UndefinedTableError)
             except asyncpg.PostgresError as error:
                 raise StoreError(self._words(error)) from error
-
-    async def _recover(self, error: BaseException) -> None:
-        if isinstance(error, asyncpg.UndefinedTableError):  # a new database in the place of the old
-            async with self._pool.acquire(timeout=ATTEMPT_SECONDS) as connection:
-                await self._migrate(connection)
-            return
-        await self._pool.expire_connections()
-        await asyncio.sleep(PAUSE_SECONDS)
+            await self._pool.expire_connections()
+            await asyncio.sleep(PAUSE_SECONDS)
 
     async def _migrate(self, connection: Any) -> None:
         """One gateway at a time brings the schema up to date."""
@@ -264,7 +267,7 @@ class PostgresStore:
         return await self._run(lambda connection: _drop_one_batch(connection, cutoff))
 
     def _words(self, error: BaseException) -> str:
-        said = str(error) or type(error).__name__
+        said = " ".join(str(error).split()) or type(error).__name__
         return f"The store {self._place()} cannot be used: {said.rstrip('.')}."
 
     def _place(self) -> str:
@@ -276,12 +279,10 @@ class PostgresStore:
             return "postgresql://"
 
 
-async def _make_durable(connection: Any) -> None:
+async def _durable_settings(connection: Any) -> dict[str, str]:
     """A server that is set up to acknowledge before it has written must not do so for us."""
-    await connection.execute(
-        "SELECT set_config('synchronous_commit', 'on', false)"
-        " WHERE current_setting('synchronous_commit') = 'off'"
-    )
+    is_early = await connection.fetchval("SHOW synchronous_commit") == "off"
+    return {"synchronous_commit": "on"} if is_early else {}
 
 
 async def _drop_one_batch(connection: Any, cutoff: Cutoff) -> int:
