@@ -234,6 +234,7 @@ class Turn:
         slot.advance(ItemTrigger.CUT if is_cut else ItemTrigger.DONE)
         public, finished = slot.item.cut(item) if is_cut else slot.item.close(item)
         self._emit(public)
+        self._judged(slot.item)
         self._slot = None
         self.output.append(finished)
         if public and public[-1]["type"] == "response.output_item.done":

@@ -6,6 +6,7 @@ is never logged.
 """
 
 import asyncio
+import io
 import os
 from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
@@ -183,7 +184,8 @@ class UpstreamClient:
                     # A key goes before a user and password in the URL; both at once cannot be sent.
                     URL(url).with_user(None) if "Authorization" in self._headers else url,
                     headers=headers,
-                    data=body,
+                    # Bytes of their own file: aiohttp warns of large bare bytes, and a second try needs a fresh one.
+                    data=None if body is None else io.BytesIO(body),
                     timeout=limits,
                     # The key must not follow to another host, and a redirected POST loses its body.
                     allow_redirects=False,

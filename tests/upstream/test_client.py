@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from gateway.errors import UpstreamError
 from gateway.upstream.client import UpstreamClient
@@ -192,3 +194,19 @@ async def test_the_connection_is_used_again_after_a_drain() -> None:
         for _ in range(2):
             await (await client.open("/responses", b"{}")).drain()
     assert server.connections == 1
+
+
+@pytest.mark.parametrize("size", [10, 3 << 20])
+async def test_a_body_of_any_size_goes_whole_and_with_its_length(size: int) -> None:
+    seen: list[tuple[str | None, int]] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        seen.append((request.headers.get("Content-Length"), len(await request.read())))
+        return web.Response(text="ok")
+
+    app = web.Application(client_max_size=1 << 26)
+    app.router.add_post("/v1/chat/completions", answer)
+    async with TestServer(app) as server, UpstreamClient(f"{server.make_url('/v1')}") as client:
+        reply = await client.open("/chat/completions", b"x" * size)
+        reply.close()
+    assert seen == [(str(size), size)]
