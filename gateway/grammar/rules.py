@@ -7,7 +7,7 @@ the ends of a rule (`list: item | list "," item`) becomes repetition, so that on
 
 from dataclasses import dataclass, field
 
-from gateway.grammar import chars, lark, nodes, regex
+from gateway.grammar import chars, definitions, lark, nodes, regex
 from gateway.grammar.nodes import (
     EMPTY,
     Alt,
@@ -22,6 +22,7 @@ from gateway.grammar.nodes import (
     seq,
 )
 from gateway.grammar.problems import GrammarSyntaxError, Unsupported
+from gateway.grammar.regex_chars import RegexError
 
 # States of one lexeme, counted repeats written out. Codex's grammars have under 200 in all; a step of the
 # automaton may visit each of them.
@@ -75,7 +76,7 @@ def of_regex(source: str) -> Rules:
     """A format of syntax `regex`: one lexeme, the whole text."""
     try:
         tree = regex.parse(source)
-    except regex.RegexError as error:
+    except RegexError as error:
         raise GrammarSyntaxError.at(error.message, source, error.offset) from None
     if nodes.weight(tree) > MAX_LEXEME_STATES:
         raise Unsupported(f"a regular expression of more than {MAX_LEXEME_STATES} states")
@@ -90,7 +91,7 @@ def of_lark(text: str) -> Rules:
 
 
 class _Resolver:
-    def __init__(self, found: lark.Definitions) -> None:
+    def __init__(self, found: definitions.Definitions) -> None:
         self.found = found
         self.result = Rules()
         self.tokens: dict[object, Node] = {}
@@ -115,22 +116,22 @@ class _Resolver:
 
     # -------------------------------------------------------------------------------- rules
 
-    def rule(self, expr: lark.Expr) -> Node:
+    def rule(self, expr: definitions.Expr) -> Node:
         match expr:
-            case lark.Group(options):
+            case definitions.Group(options):
                 return alt(*(seq(*(self.rule(part) for part in option)) for option in options))
-            case lark.Times(body, least, most):
+            case definitions.Times(body, least, most):
                 return repeat(self.rule(body), least, most)
-            case lark.Name(name) if name in self.found.rules:
+            case definitions.Name(name) if name in self.found.rules:
                 return Call(name)
-            case lark.Name(name):
+            case definitions.Name(name):
                 return self.token(name, name, expr, self.found.priorities.get(name, 0))
-            case lark.Text(value="", source=_):
+            case definitions.Text(value="", source=_):
                 return EMPTY
             case _:
                 return self.token((type(expr), expr.source), expr.source, expr, 0)
 
-    def token(self, key: object, shown: str, expr: lark.Expr, priority: int) -> Node:
+    def token(self, key: object, shown: str, expr: definitions.Expr, priority: int) -> Node:
         if key not in self.tokens:
             if len(self.result.lexemes) >= MAX_LEXEMES:
                 raise Unsupported(f"more than {MAX_LEXEMES} distinct terminals")
@@ -142,7 +143,7 @@ class _Resolver:
 
     # ---------------------------------------------------------------------------- terminals
 
-    def characters(self, expr: lark.Expr) -> tuple[Node, int]:
+    def characters(self, expr: definitions.Expr) -> tuple[Node, int]:
         """The tree of a terminal and its size; the size is checked before anything grows to it."""
         self.depth += 1
         if self.depth > MAX_REFERENCE_DEPTH:
@@ -151,9 +152,9 @@ class _Resolver:
         self.depth -= 1
         return tree, _checked(size)
 
-    def _characters(self, expr: lark.Expr) -> tuple[Node, int]:
+    def _characters(self, expr: definitions.Expr) -> tuple[Node, int]:
         match expr:
-            case lark.Group(options):
+            case definitions.Group(options):
                 trees, size = [], 1
                 for option in options:
                     parts = []
@@ -163,26 +164,26 @@ class _Resolver:
                         parts.append(tree)
                     trees.append(seq(*parts))
                 return alt(*trees), size
-            case lark.Times(body, least, most):
+            case definitions.Times(body, least, most):
                 tree, size = self.characters(body)
                 tree = repeat(tree, least, most)
                 return tree, nodes.weight(tree)
-            case lark.Name():
+            case definitions.Name():
                 return self.terminal(expr)
-            case lark.Text(value, ignore_case):
+            case definitions.Text(value, ignore_case):
                 tree = nodes.literal(value)
                 return (_folded(tree) if ignore_case else tree), len(value) + 1
-            case lark.Span(first, last):
+            case definitions.Span(first, last):
                 return Chars(chars.span(first, last)), 1
-            case lark.Pattern(body, flags, offset):
+            case definitions.Pattern(body, flags, offset):
                 try:
                     tree = regex.parse(body, flags)
-                except regex.RegexError as error:
+                except RegexError as error:
                     place = offset + error.offset
                     raise GrammarSyntaxError.at(error.message, self.found.text, place) from None
                 return tree, nodes.weight(tree)
 
-    def terminal(self, name: lark.Name) -> tuple[Node, int]:
+    def terminal(self, name: definitions.Name) -> tuple[Node, int]:
         if name.value in self.terminals:
             return self.terminals[name.value]
         if name.value in self.open:
@@ -200,12 +201,12 @@ class _Resolver:
 
     def common(self, name: str) -> tuple[Node, int]:
         """A terminal of the common library, read in a small grammar of its own."""
-        body = lark.COMMON[name]
+        body = definitions.COMMON[name]
         library = lark.read(f"{name}: {body}\n")
-        library.imports = {other: other for other in lark.COMMON if other != name}
+        library.imports = {other: other for other in definitions.COMMON if other != name}
         return _Resolver(library).characters(library.terminals[name])
 
-    def _error(self, message: str, name: lark.Name) -> GrammarSyntaxError:
+    def _error(self, message: str, name: definitions.Name) -> GrammarSyntaxError:
         return GrammarSyntaxError.at(message, self.found.text, name.offset)
 
 
