@@ -15,8 +15,8 @@ from gateway.grammar.rows import Parser, Row
 # What finding new moves may cost in one text, in visits of automaton states (about 0.2 us each): a fixed
 # part, and a part that grows with the text, so that a delta of 4 characters stays below 50 us on average.
 # Codex's grammar needs 2,000 in all; a text that needs more than this is left unchecked.
-FUEL = 1_000_000
-FUEL_PER_CHAR = 64
+MAX_FUEL = 1_000_000
+MAX_FUEL_PER_CHAR = 64
 # Names in a message: enough to see what is missing.
 MAX_EXPECTED = 8
 
@@ -68,7 +68,7 @@ class GrammarChecker:
     def __init__(self, parser: Parser) -> None:
         self.ok_prefix = True
         self.accepted = 0
-        self.fuel = FUEL
+        self.fuel = MAX_FUEL
         self._parser = parser
         self._line = 1
         self._column = 1
@@ -86,7 +86,7 @@ class GrammarChecker:
         if self._verdict is not None:
             return
         lexer = self._parser.lexer
-        lexer.fuel = self.fuel + FUEL_PER_CHAR * len(text)
+        lexer.fuel = self.fuel + MAX_FUEL_PER_CHAR * len(text)
         state, row, index = self._state, self._row, 0
         try:
             for index, char in enumerate(text):
@@ -107,7 +107,7 @@ class GrammarChecker:
             return
         self._state, self._row = state, row
         self._place(text)
-        self.fuel = min(lexer.fuel, FUEL)
+        self.fuel = min(lexer.fuel, MAX_FUEL)
 
     def _place(self, text: str) -> None:
         """Moves line and column behind a text that has been accepted."""

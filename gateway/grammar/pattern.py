@@ -44,8 +44,8 @@ MAX_PATTERN_CHARS = 8 * 1024
 MAX_TREE_WEIGHT = 20_000
 # Steps of the proof, some 5 us each; Codex's takes 2,000.
 MAX_PROOF_STEPS = 20_000
-# Automaton states visited by the proof, as for a text (check.FUEL).
-PROOF_FUEL = 2_000_000
+# Automaton states visited by the proof, as for a text (check.MAX_FUEL).
+MAX_PROOF_FUEL = 2_000_000
 
 
 class PatternResult(NamedTuple):
@@ -159,7 +159,7 @@ _Place = tuple[State, Row, State]
 def _prove(tree: Node, parser: Parser) -> None:
     """Walks the tree's automaton beside the checker's; refuses a text that only the tree accepts."""
     ours = Lexer([tree])
-    ours.fuel = parser.lexer.fuel = PROOF_FUEL
+    ours.fuel = parser.lexer.fuel = MAX_PROOF_FUEL
     row = parser.first()
     start: _Place = (ours.start(frozenset({0})), row, row.state)
     if start[0].accepts and not row.accepts:
