@@ -28,7 +28,7 @@ peers: .venv/stamp-peers       ## against real clients and a real model; minutes
 	$(BIN)/python -m pytest tests/peers --timeout=300 $(ARGS)
 
 bench: .venv/stamp-dev         ## the tables of figures
-	$(BIN)/python bench/run.py $(ARGS)
+	$(BIN)/python -m bench.run $(ARGS)
 
 clean:
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
