@@ -477,3 +477,11 @@ def test_an_item_cannot_declare_what_could_not_be_told_from_a_loaded_tool():
     table = build([SEARCH], [*search(function("f")), additional(namespace("f", function("f")))])
     assert sent(table) == ["tool_search", "f"]
     assert len(table.notes) == 1
+
+
+def test_a_loaded_tool_with_a_broken_grammar_is_noted_and_no_error():
+    broken = custom("c", format={"type": "grammar", "syntax": "lark", "definition": "start: ("})
+    table = build([SEARCH], search(broken, function("f")))
+    assert sent(table) == ["tool_search", "f"]
+    assert len(table.notes) == 1
+    assert table.notes[0].startswith("tool_search s1[0]: 'c' is not loaded: ")
