@@ -39,6 +39,8 @@ class State(dict[str, "State | None"]):
         else:
             self.lexer.forget()
         self[char] = state
+        if state is not None and self.lexer.fuel < 0:
+            raise OutOfFuel  # the move is kept: who earns more fuel asks again at no cost
         return state
 
     def owners(self) -> set[int]:
@@ -109,8 +111,6 @@ class Lexer(Thompson):
                     seen.add(next_state)
                     waiting.append(next_state)
         self.fuel -= len(seen)
-        if self.fuel < 0:
-            raise OutOfFuel
         key = (frozenset(alive), frozenset(accepts))
         state = self._states.get(key)
         if state is None:

@@ -23,6 +23,8 @@ def contains(borders: CharSet, code_point: int) -> bool:
 
 def of(text: str) -> CharSet:
     """The characters of a text."""
+    if len(text) == 1:
+        return (ord(text), ord(text) + 1)
     return union(*((ord(char), ord(char) + 1) for char in text))
 
 

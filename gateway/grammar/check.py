@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from gateway.grammar.automaton import State
-from gateway.grammar.problems import OutOfFuel
+from gateway.grammar.problems import OutOfFuel, Unsupported
 from gateway.grammar.rows import Parser, Row
 
 # What finding new moves may cost in one text, in visits of automaton states (about 0.2 us each): a fixed
@@ -55,59 +55,77 @@ class GrammarChecker:
 
     __slots__ = (
         "_column",
+        "_earned",
+        "_fuel",
         "_line",
         "_parser",
         "_row",
         "_state",
         "_verdict",
         "accepted",
-        "fuel",
         "ok_prefix",
     )
 
     def __init__(self, parser: Parser) -> None:
         self.ok_prefix = True
         self.accepted = 0
-        self.fuel = MAX_FUEL
         self._parser = parser
+        self._fuel = MAX_FUEL
+        self._earned = 0  # characters that fuel has been given for
         self._line = 1
         self._column = 1
         self._verdict: Verdict | None = None
-        parser.lexer.fuel = self.fuel
-        try:
-            self._row = parser.first()
-            self._state = self._row.state
-        except OutOfFuel:
-            self._verdict = TOO_COSTLY
-        self.fuel = parser.lexer.fuel
+        self._row = parser.first()
+        self._state = self._row.state
 
     def feed(self, text: str) -> None:
         """Takes the next piece of the text."""
         if self._verdict is not None:
             return
-        lexer = self._parser.lexer
-        lexer.fuel = self.fuel + MAX_FUEL_PER_CHAR * len(text)
-        state, row, index = self._state, self._row, 0
-        try:
-            for index, char in enumerate(text):
-                following = state[char]
-                if following is None:
-                    behind = self._parser.after(row, state.accepts) if state.accepts else None
-                    if behind is not None:
-                        following = behind.state[char]
-                    if behind is None or following is None:
-                        self._place(text[:index])
-                        self._refuse(row, state, repr(char))
-                        return
-                    row = behind
-                state = following
-        except OutOfFuel:
-            self._place(text[:index])
-            self._verdict = TOO_COSTLY
-            return
+        lexer, after = self._parser.lexer, self._parser.after
+        lexer.fuel = self._fuel
+        state, row, index, char = self._state, self._row, 0, ""
+        pieces = enumerate(text)
+        while True:
+            try:
+                for index, char in pieces:
+                    following = state[char]
+                    if following is None:
+                        ended, end = row, state
+                        behind = after(row, state.accepts) if state.accepts else None
+                        if behind is not None:
+                            row, state = behind, behind.state
+                            following = state[char]
+                        if following is None:
+                            self._place(text[:index])
+                            self._refuse(ended, end, repr(char))
+                            return
+                        if lexer.fuel < 0:
+                            raise OutOfFuel
+                    state = following
+                break
+            except OutOfFuel:
+                if not self._earn(text, index):
+                    return
+                state = state[char] or state  # kept, and never None, when fuel runs out
+            except Unsupported as error:
+                self._place(text[:index])
+                self._verdict = Verdict("unchecked", reason=str(error))
+                return
         self._state, self._row = state, row
         self._place(text)
-        self.fuel = min(lexer.fuel, MAX_FUEL)
+        self._fuel = lexer.fuel
+
+    def _earn(self, text: str, index: int) -> bool:
+        """Fuel for the characters read so far; False when the text is given up. No split matters to it."""
+        lexer = self._parser.lexer
+        read = self.accepted + index
+        lexer.fuel += MAX_FUEL_PER_CHAR * (read - self._earned)
+        self._earned = read
+        if lexer.fuel < 0:
+            self._place(text[:index])
+            self._verdict = TOO_COSTLY
+        return lexer.fuel >= 0
 
     def _place(self, text: str) -> None:
         """Moves line and column behind a text that has been accepted."""
@@ -122,14 +140,13 @@ class GrammarChecker:
     def finish(self) -> Verdict:
         """The verdict on the whole text; asking again gives the same."""
         if self._verdict is None:
-            self._parser.lexer.fuel = self.fuel
             try:
                 if self._may_end():
                     self._verdict = Verdict("valid")
                 else:
                     self._refuse(self._row, self._state, "the end of the text")
-            except OutOfFuel:
-                self._verdict = TOO_COSTLY
+            except Unsupported as error:
+                self._verdict = Verdict("unchecked", reason=str(error))
         assert self._verdict is not None
         return self._verdict
 
@@ -183,6 +200,4 @@ class Unchecked:
         return self._verdict
 
 
-TOO_COSTLY = Verdict(
-    "unchecked", reason="checking this text costs too much: its grammar is ambiguous"
-)
+TOO_COSTLY = Verdict("unchecked", reason="checking this text would cost too much")

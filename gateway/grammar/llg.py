@@ -60,7 +60,9 @@ class LlguidanceChecker:
         data = text.encode("utf-8", "surrogatepass")
         taken = self._matcher.try_consume_tokens(list(data))
         if self._matcher.is_error():  # its own limits
-            self._failure = "llguidance gave up: " + self._matcher.get_error()[:200]
+            self._failure = (
+                "llguidance gave up: " + self._matcher.get_error().partition("\n")[0][:200]
+            )
         good = text if taken == len(data) else data[:taken].decode("utf-8", "ignore")
         self.ok_prefix = taken == len(data)
         self.accepted += len(good)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from gateway.grammar.automaton import Lexer, State
 from gateway.grammar.nodes import Call, Chars, Token, nullable
-from gateway.grammar.problems import OutOfFuel, Unsupported
+from gateway.grammar.problems import Unsupported
 from gateway.grammar.rules import MAX_REFERENCE_DEPTH, START, Rules
 from gateway.grammar.thompson import Thompson
 
@@ -20,6 +20,12 @@ from gateway.grammar.thompson import Thompson
 MAX_RULE_STATES = 20_000
 # Rows kept for one grammar without recursion; a fresh cache is begun after that.
 MAX_CACHED_ROWS = 5_000
+# Empty moves are kept for a state that has no more of them, else followed again: all pairs would be too many.
+MAX_KEPT_STATES = 100
+# Open brackets of a text under a recursive grammar: some 3 KB each. JSON readers stop near 1,000 too.
+MAX_TEXT_DEPTH = 1_000
+# An item of a row costs about four times what a state of the lexer does.
+ITEM_FUEL = 4
 
 Item = tuple[int, "Row"]
 
@@ -27,10 +33,11 @@ Item = tuple[int, "Row"]
 class Row:
     """Where the parse stands: `state` is the lexer's start there, `lexemes` what it may yield."""
 
-    __slots__ = ("accepts", "calls", "lexemes", "next", "scans", "state")
+    __slots__ = ("accepts", "calls", "depth", "lexemes", "next", "scans", "state")
 
     def __init__(self) -> None:
         self.accepts = False  # the text may end here
+        self.depth = 0  # rows that its open rules keep alive
         self.scans: dict[int, list[Item]] = {}  # what follows each lexeme
         self.calls: dict[str, list[Item]] = {}  # what follows each rule that begins here
         self.lexemes: frozenset[int] = frozenset()
@@ -59,6 +66,7 @@ class _RuleStates(Thompson):
         self.final: dict[int, str] = {}
         self.entries: dict[str, int] = {}
         self._depth = 0
+        self._busy: dict[int, tuple[int, ...]] = {}
         for name in [START] if self.inline else self._rules:
             self.entries[name] = self.new()
             self.final[self.add(self._rules[name], self.entries[name])] = name
@@ -73,6 +81,25 @@ class _RuleStates(Thompson):
             assert isinstance(leaf, Token)
             self.token[entry] = (leaf.index, end)
         return end
+
+    def busy(self, state: int) -> tuple[int, ...]:
+        """The states with a move or an end that empty moves lead to."""
+        if (known := self._busy.get(state)) is not None:
+            return known
+        waiting, seen = [state], {state}
+        found = []
+        while waiting:
+            at = waiting.pop()
+            if at in self.token or at in self.call or at in self.final:
+                found.append(at)
+            for following in self.empty[at]:
+                if following not in seen:
+                    seen.add(following)
+                    waiting.append(following)
+        result = tuple(found)
+        if len(seen) <= MAX_KEPT_STATES:
+            self._busy[state] = result
+        return result
 
     def _written_out(self, rule: str, entry: int) -> int:
         self._depth += 1
@@ -141,6 +168,9 @@ class Parser:
         return self._rows[key]
 
     def _finished(self, row: Row, kernel: list[Item]) -> Row:
+        row.depth = 1 + max(origin.depth for _, origin in kernel)
+        if row.depth > MAX_TEXT_DEPTH:
+            raise Unsupported(f"a text nested more than {MAX_TEXT_DEPTH} deep")
         self._close(row, kernel)
         lexemes = row.lexemes
         if lexemes and self.ignored is not None:
@@ -151,33 +181,37 @@ class Parser:
     def _close(self, row: Row, kernel: Iterable[Item]) -> None:
         """Everything that holds where the kernel holds: rules that begin here, rules that end here."""
         states = self.states
-        waiting = list(kernel)
-        seen = set(waiting)
+        waiting: list[Item] = []
+        seen: set[Item] = set()
+        tried = 0
 
         def add(items: Iterable[Item]) -> None:
-            for item in items:
-                if item not in seen:
-                    seen.add(item)
-                    waiting.append(item)
+            nonlocal tried
+            for state, origin in items:
+                for busy in states.busy(state):
+                    tried += 1
+                    item = (busy, origin)
+                    if item not in seen:
+                        seen.add(item)
+                        waiting.append(item)
 
+        add(kernel)
         while waiting:
             state, origin = waiting.pop()
-            add((following, origin) for following in states.empty[state])
             if (token := states.token.get(state)) is not None:
                 row.scans.setdefault(token[0], []).append((token[1], origin))
-            if (call := states.call.get(state)) is not None:
+            elif (call := states.call.get(state)) is not None:
                 name, back = call
                 row.calls.setdefault(name, []).append((back, origin))
                 add([(states.entries[name], row)])
                 if name in self.nullable:
                     add([(back, origin)])
-            if (rule := states.final.get(state)) is not None:
+            else:
+                rule = states.final[state]
                 row.accepts |= rule == START and (self.inline or origin is self._first)
                 if origin is not row:
                     add(origin.calls.get(rule, ()))
-        self.lexer.fuel -= len(seen)
-        if self.lexer.fuel < 0:
-            raise OutOfFuel
+        self.lexer.fuel -= ITEM_FUEL * tried
         row.lexemes = frozenset(row.scans)
 
 
