@@ -98,7 +98,8 @@ class GrammarChecker:
                             following = state[char]
                         if following is None:
                             self._place(text[:index])
-                            self._refuse(ended, end, repr(char))
+                            self.ok_prefix = False
+                            self._verdict = self._refusal(ended, end, behind, repr(char))
                             return
                         if lexer.fuel < 0:
                             raise OutOfFuel
@@ -141,63 +142,37 @@ class GrammarChecker:
         """The verdict on the whole text; asking again gives the same."""
         if self._verdict is None:
             try:
-                if self._may_end():
-                    self._verdict = Verdict("valid")
-                else:
-                    self._refuse(self._row, self._state, "the end of the text")
+                self._verdict = self._end()
             except Unsupported as error:
                 self._verdict = Verdict("unchecked", reason=str(error))
-        assert self._verdict is not None
         return self._verdict
 
-    def _may_end(self) -> bool:
+    def _end(self) -> Verdict:
+        row, state = self._row, self._state
         if self.accepted == 0:
-            return self._row.accepts
-        behind = self._parser.after(self._row, self._state.accepts) if self._state.accepts else None
-        return behind is not None and behind.accepts
-
-    def _refuse(self, row: Row, state: State, found: str) -> None:
-        self.ok_prefix = False
-        expected = self._expected(row, state)
-        self._verdict = Verdict(
-            "invalid",
-            self._line,
-            self._column,
-            expected,
-            f"line {self._line}, column {self._column}: expected {expected}, found {found}",
+            behind, may_end = None, row.accepts
+        else:
+            behind = self._parser.after(row, state.accepts) if state.accepts else None
+            may_end = behind is not None and behind.accepts
+        return (
+            Verdict("valid")
+            if may_end
+            else self._refusal(row, state, behind, "the end of the text")
         )
 
-    def _expected(self, row: Row, state: State) -> str:
-        """The lexemes that could go on, and those that could begin where one ends."""
-        wanted = state.owners()
-        may_end = state is row.state and row.accepts
-        behind = self._parser.after(row, state.accepts) if state.accepts else None
-        if behind is not None:
-            wanted |= behind.lexemes
-            may_end |= behind.accepts
+    def _refusal(self, row: Row, state: State, behind: Row | None, found: str) -> Verdict:
+        """What could have gone on: the lexemes under way, and those that could begin where one ends."""
+        wanted = state.owners() | (behind.lexemes if behind is not None else frozenset())
         lexemes = self._parser.rules.lexemes
-        names = [lexemes[at].shown for at in sorted(wanted) if at < len(lexemes)]
-        names = list(dict.fromkeys(names))
+        names = list(dict.fromkeys(lexemes[at].shown for at in sorted(wanted) if at < len(lexemes)))
         if len(names) > MAX_EXPECTED:
             names = [*names[:MAX_EXPECTED], f"{len(names) - MAX_EXPECTED} others"]
-        if may_end:
+        if behind.accepts if behind is not None else state is row.state and row.accepts:
             names.append("the end of the text")
-        return " or ".join(names) or "nothing"
-
-
-class Unchecked:
-    """A `Checker` that takes any text and says why it could not be judged."""
-
-    def __init__(self, reason: str) -> None:
-        self.ok_prefix = True
-        self.accepted = 0
-        self._verdict = Verdict("unchecked", reason=reason)
-
-    def feed(self, text: str) -> None:
-        self.accepted += len(text)
-
-    def finish(self) -> Verdict:
-        return self._verdict
+        expected = " or ".join(names) or "nothing"
+        place = f"line {self._line}, column {self._column}"
+        reason = f"{place}: expected {expected}, found {found}"
+        return Verdict("invalid", self._line, self._column, expected, reason)
 
 
 TOO_COSTLY = Verdict("unchecked", reason="checking this text would cost too much")
