@@ -175,4 +175,19 @@ class GrammarChecker:
         return Verdict("invalid", self._line, self._column, expected, reason)
 
 
+class Unchecked:
+    """A `Checker` that takes any text and says why it could not be judged."""
+
+    def __init__(self, reason: str) -> None:
+        self.ok_prefix = True
+        self.accepted = 0
+        self._verdict = Verdict("unchecked", reason=reason)
+
+    def feed(self, text: str) -> None:
+        self.accepted += len(text)
+
+    def finish(self) -> Verdict:
+        return self._verdict
+
+
 TOO_COSTLY = Verdict("unchecked", reason="checking this text would cost too much")
