@@ -28,6 +28,9 @@ class Sink(Protocol):
             ConnectionError: the client is gone.
         """
 
+    def abort(self) -> None:
+        """Break the client's connection off: it takes nothing any more."""
+
 
 class Delivery:
     """Carries a turn's events to its sink.
@@ -54,14 +57,14 @@ class Delivery:
             events = self._turn.events_to_send()
             if not events:
                 return
+            self._sent_at = self._loop.time()
+            if self._beating is None and self.is_live and not self._turn.is_done:
+                self._beating = self._loop.create_task(self._beat())
             try:
-                async with asyncio.timeout(SEND_SECONDS):
-                    await self._sink.send(events)
-            except (ConnectionError, TimeoutError) as error:
+                await self._sink.send(events)
+            except ConnectionError as error:
                 raise ClientGone from error
             self._sent_at = self._loop.time()
-        if self._beating is None and self.is_live and not self._turn.is_done:
-            self._beating = self._loop.create_task(self._beat())
 
     def stop(self) -> None:
         """No more heartbeats."""
@@ -74,8 +77,11 @@ class Delivery:
                 silence = self._loop.time() - self._sent_at
                 if silence < self._period:
                     await asyncio.sleep(self._period - silence)
-                elif self._sending.locked():
-                    await asyncio.sleep(self._period)  # not silent: the client is slow
-                else:
+                elif not self._sending.locked():
                     self._turn.heartbeat()
                     await self.flush()
+                elif silence < SEND_SECONDS:
+                    await asyncio.sleep(self._period)  # not silent: the client is slow
+                else:
+                    self._sink.abort()  # what waits to be sent fails now; a timer a send would cost more than the send
+                    return

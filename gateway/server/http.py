@@ -58,6 +58,9 @@ class _End:
     async def send(self, events: list[JSON]) -> None:
         """The Response at the end says it all."""
 
+    def abort(self) -> None:
+        """Nothing is sent, so nothing can be stuck."""
+
 
 class _SSESink:
     """Writes events; the status line goes out with the first ones."""
@@ -72,6 +75,10 @@ class _SSESink:
         if not self.response.prepared:
             await self.response.prepare(self._request)
         await self.response.write(b"".join(map(encode_event, events)))
+
+    def abort(self) -> None:
+        if self._request.transport is not None:
+            self._request.transport.abort()
 
 
 def _blocking(outcome: Outcome) -> web.Response:

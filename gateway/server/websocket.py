@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from aiohttp import WSCloseCode, WSMsgType, web
+from aiohttp.abc import AbstractStreamWriter
 
 from gateway.errors import GatewayError, RequestError
 from gateway.server.body import parse
@@ -79,6 +80,16 @@ class _Socket(web.WebSocketResponse):
             decode_text=False,
         )
         self._max_message_bytes = max_message_bytes
+        self._transport: asyncio.Transport | None = None
+
+    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter:
+        self._transport = request.transport
+        return await super().prepare(request)
+
+    def abort(self) -> None:
+        """Break the connection off, without a Close frame that the peer would not read."""
+        if self._transport is not None:
+            self._transport.abort()
 
     async def close(
         self, *, code: int = WSCloseCode.OK, message: bytes = b"", drain: bool = True
@@ -106,7 +117,7 @@ class Connection:
 
     def __init__(
         self,
-        socket: web.WebSocketResponse,
+        socket: _Socket,
         relay: Relay,
         *,
         owner: str,
@@ -285,7 +296,7 @@ class _SocketSink:
 
     is_live = True
 
-    def __init__(self, socket: web.WebSocketResponse, stream_id: str | None) -> None:
+    def __init__(self, socket: _Socket, stream_id: str | None) -> None:
         self._socket = socket
         self._stream_id = stream_id
 
@@ -294,6 +305,9 @@ class _SocketSink:
             if self._stream_id is not None:
                 event = {**event, "stream_id": self._stream_id}
             await self._socket.send_frame(dumps(event), WSMsgType.TEXT)
+
+    def abort(self) -> None:
+        self._socket.abort()
 
 
 _Handler = Callable[[Connection, JSON, int], Coroutine[Any, Any, None]]

@@ -8,7 +8,7 @@ is never logged.
 import asyncio
 import io
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -38,27 +38,40 @@ ATTEMPTS = 2
 class Answer:
     """An answer whose status is known and whose body is still on its way."""
 
-    def __init__(self, response: aiohttp.ClientResponse, host: str) -> None:
+    def __init__(
+        self, response: aiohttp.ClientResponse, host: str, idle_timeout: float | None = None
+    ) -> None:
         self._response = response
         self._host = host
+        self._silence = Silence(idle_timeout, self.close)
         self.status = response.status
         self.headers: Mapping[str, str] = response.headers
         self.content_type = response.content_type
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """The body as it arrives, in the server's own pieces."""
+        content = self._response.content
         try:
-            async for chunk in self._response.content.iter_any():
+            while True:
+                self._silence.begin()
+                chunk = await content.readany()
+                self._silence.end()
+                if not chunk:
+                    return
                 yield chunk
         except TimeoutError:
             self.close()
             raise _silent(self._host) from None
         except (aiohttp.ClientError, OSError):
             self.close()
+            if self._silence.was_too_long:
+                raise _silent(self._host) from None
             raise UpstreamError(
                 f"The model server at {self._host} broke off its answer.",
                 code="upstream_broke_off",
             ) from None
+        finally:
+            self._silence.stop()
 
     async def read(self, limit: int = MAX_ERROR_BYTES) -> bytes:
         """The body, at most `limit` bytes of it."""
@@ -90,6 +103,48 @@ class Answer:
         self._response.close()
 
 
+class Silence:
+    """One timer a stream, that looks whether the server has been silent for too long.
+
+    Args:
+        seconds: how long is too long; None: never.
+        end: called then.
+    """
+
+    def __init__(self, seconds: float | None, end: Callable[[], None]) -> None:
+        self._seconds = seconds
+        self._end = end
+        self._loop = asyncio.get_running_loop()
+        self._since: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self.was_too_long = False
+
+    def begin(self) -> None:
+        """A read begins."""
+        self._since = self._loop.time()
+        if self._timer is None and self._seconds is not None:
+            self._timer = self._loop.call_later(self._seconds, self._look)
+
+    def end(self) -> None:
+        """It has brought something; what the client takes to read that is not the server's silence."""
+        self._since = None
+
+    def stop(self) -> None:
+        """The stream is over."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look(self) -> None:
+        assert self._seconds is not None
+        waited = 0.0 if self._since is None else self._loop.time() - self._since
+        if waited >= self._seconds:
+            self.was_too_long = True
+            self._end()
+        else:
+            self._timer = self._loop.call_later(self._seconds - waited, self._look)
+
+
 class UpstreamClient:
     """Requests to one model server.
 
@@ -119,9 +174,9 @@ class UpstreamClient:
         }
         if api_key:
             self._headers["Authorization"] = f"Bearer {api_key}"
-        self._timeout = aiohttp.ClientTimeout(
-            total=None, sock_connect=connect_timeout, sock_read=idle_timeout
-        )
+        # No sock_read: aiohttp makes a timer for every chunk then, dearer than the reading. `Silence` has one.
+        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_timeout)
+        self._idle_timeout = idle_timeout
         self._open_session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
@@ -142,8 +197,13 @@ class UpstreamClient:
             UpstreamError: when no answer came.
         """
         headers = {"Content-Type": "application/json"}
-        response = await self._request("POST", self.url + path, headers, body, self._timeout)
-        return Answer(response, self.host)
+        try:
+            async with asyncio.timeout(self._idle_timeout):
+                asked = self._request("POST", self.url + path, headers, body, self._timeout)
+                response = await asked
+        except TimeoutError:
+            raise _silent(self.host) from None
+        return Answer(response, self.host, self._idle_timeout)
 
     async def get_json(self, url: str) -> tuple[int, Mapping[str, str], Any]:
         """GET a whole URL: its status, its headers, and its body where that is JSON, else None.

@@ -10,7 +10,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from gateway.errors import UpstreamError
-from gateway.upstream.client import UpstreamClient
+from gateway.upstream.client import Silence, UpstreamClient
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 4\r\n\r\ndata"
 
@@ -210,3 +210,19 @@ async def test_a_body_of_any_size_goes_whole_and_with_its_length(size: int) -> N
         reply = await client.open("/chat/completions", b"x" * size)
         reply.close()
     assert seen == [(str(size), size)]
+
+
+async def test_a_slow_client_is_not_the_servers_silence() -> None:
+    """What passes between two reads does not count; only a read that brings nothing does."""
+    ended: list[bool] = []
+    silence = Silence(0.05, lambda: ended.append(True))
+    silence.begin()
+    silence.end()
+    await asyncio.sleep(0.15)  # three times the limit, while nothing is being read
+    assert ended == []
+    silence.begin()
+    async with asyncio.timeout(5):
+        while not ended:
+            await asyncio.sleep(0)
+    assert silence.was_too_long
+    silence.stop()
