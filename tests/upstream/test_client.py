@@ -214,15 +214,15 @@ async def test_a_body_of_any_size_goes_whole_and_with_its_length(size: int) -> N
 
 async def test_a_slow_client_is_not_the_servers_silence() -> None:
     """What passes between two reads does not count; only a read that brings nothing does."""
-    ended: list[bool] = []
-    silence = Silence(0.05, lambda: ended.append(True))
+    ended = asyncio.Event()
+    silence = Silence(0.05, ended.set)
     silence.begin()
     silence.end()
-    await asyncio.sleep(0.15)  # three times the limit, while nothing is being read
-    assert ended == []
+    with pytest.raises(TimeoutError):  # three times the limit, while nothing is being read
+        async with asyncio.timeout(0.15):
+            await ended.wait()
     silence.begin()
     async with asyncio.timeout(5):
-        while not ended:
-            await asyncio.sleep(0)
+        await ended.wait()
     assert silence.was_too_long
     silence.stop()
