@@ -13,7 +13,7 @@ COMMON = {
     "SIGNED_FLOAT": "/[+-]?/ FLOAT",
     "NUMBER": "FLOAT | INT",
     "SIGNED_NUMBER": "/[+-]?/ NUMBER",
-    "ESCAPED_STRING": r'/"([^"\\\n]|\\[^\n])*"/',
+    "ESCAPED_STRING": r'/"([^"\\]|\\[^\n])*"/',
     "LCASE_LETTER": "/[a-z]/",
     "UCASE_LETTER": "/[A-Z]/",
     "LETTER": "/[A-Za-z]/",

@@ -193,7 +193,7 @@ class _Reader:
         else:
             name = path.pop()
             path = path[:-1] if path[-1:] == ["."] else path
-            alias = self._expect("terminal", "a terminal's name").text if self._take("->") else name
+            alias = self._import_alias() if self._take("->") else name
             names[alias] = name
         if path != ["common"]:
             raise Unsupported("imports other than %import common")
@@ -201,6 +201,11 @@ class _Reader:
             if name not in COMMON:
                 raise Unsupported(f"common.{name[:40]}, which OpenAI's dialect does not know")
             self.found.imports[alias] = name
+
+    def _import_alias(self) -> str:
+        if self.now.kind not in ("rule", "terminal"):
+            raise self._error("a name")
+        return self._next().text
 
     # -------------------------------------------------------------------------- expressions
 

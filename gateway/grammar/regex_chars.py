@@ -17,6 +17,11 @@ _CLASSES: dict[str, Callable[[], CharSet]] = {
     "s": lambda: chars.SPACE,
 }
 _HEX_LENGTHS = {"x": 2, "u": 4, "U": 8}
+_OPERATORS: dict[str, Callable[[CharSet, CharSet], CharSet]] = {
+    "&&": chars.intersect,
+    "--": chars.minus,
+    "~~": chars.differ,
+}
 _NOT_SUPPORTED_ESCAPES = {
     "b": "a word boundary",
     "B": "a word boundary",
@@ -150,15 +155,10 @@ class CharReader:
             raise Unsupported(f"classes nested more than {MAX_GROUP_DEPTH} deep")
         negated = self.take("^")
         result = self._class_items(start)
-        for operator, combine in (
-            ("&&", chars.intersect),
-            ("--", chars.minus),
-            ("~~", chars.differ),
-        ):
-            while self.take(operator):
-                result = combine(result, self._class_items(start, after_operator=True))
-        if not self.take("]"):
-            raise Unsupported("mixed set operators in a class")
+        while not self.take("]"):
+            combine = _OPERATORS[self.source[self.at : self.at + 2]]
+            self.at += 2
+            result = combine(result, self._class_items(start, after_operator=True))
         self.depth -= 1
         if self.flags.ignore_case:
             result = chars.fold(result)
@@ -173,7 +173,7 @@ class CharReader:
                 raise RegexError("unclosed character class", start)
             if char == "]" and not first:
                 return chars.union(*found)
-            if char in "&-~" and self.source.startswith(char * 2, self.at) and not first:
+            if self.source[self.at : self.at + 2] in _OPERATORS and not first:
                 return chars.union(*found)
             first = False
             if self.flags.verbose and char.isspace():
