@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from gateway.errors import GatewayError, InternalError, RequestError
+from gateway.errors import GatewayError, InternalError, RequestError, UpstreamError
 from gateway.server.delivery import ClientGone, Delivery, Sink
 from gateway.server.formats import Formats
 from gateway.server.target import Target, Targets
@@ -169,8 +169,20 @@ class Relay:
                 raise error from None
 
     async def _ask(self, turn: Turn, target: Target, delivery: Delivery) -> None:
-        body = target.dialect.encode(turn.request_to_send())
         turn.send()
+        while True:
+            try:
+                await self._ask_once(turn, target, delivery)
+            except UpstreamError as error:
+                # A history that is too long even for its summary: once more with a part of it.
+                if error.code != "context_length_exceeded" or not turn.shorten():
+                    raise
+                continue
+            if not turn.goes_on:
+                return
+
+    async def _ask_once(self, turn: Turn, target: Target, delivery: Delivery) -> None:
+        body = target.dialect.encode(turn.request_to_send())
         async with target.slot():
             opening = asyncio.ensure_future(target.ask(turn, body))
             try:
@@ -200,7 +212,7 @@ class Relay:
         if opening.cancelled() or opening.exception() is not None:
             return
         answer = opening.result()
-        if turn.state in _CONTINUABLE:
+        if turn.state in _CONTINUABLE or turn.goes_on:
             task = asyncio.create_task(answer.drain())
             self._draining.add(task)
             task.add_done_callback(self._draining.discard)
@@ -235,7 +247,7 @@ async def _read(answer: Answer, turn: Turn, target: Target, delivery: Delivery) 
         async for chunk in answer.chunks():
             for event in reader.feed(chunk):
                 turn.receive(event)
-            if turn.is_done:
+            if turn.is_done or turn.goes_on:
                 return
             await delivery.flush()
         for event in reader.finish():

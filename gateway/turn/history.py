@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from gateway.errors import RequestError
+from gateway.turn.thread import Grown
 from gateway.wire.json import JSON
 
 _PENDING_TYPES = frozenset({"function_call", "custom_tool_call"})
@@ -16,18 +17,26 @@ class History(Struct, frozen=True):
     Attributes:
         items: all input and output items of the chain in order, public form.
         pending: call_ids of the latest response that wait for their outputs.
+        grown: the lowered form of a part of the items, for the turn that comes first.
     """
 
     items: tuple[JSON, ...] = ()
     pending: frozenset[str] = frozenset()
+    grown: Grown | None = None
 
     @classmethod
     def from_rows(cls, rows: Iterable[tuple[list[JSON], list[JSON]]]) -> "History":
         """Rebuilds a chain from its turns, the oldest first: (input items, output items) of each."""
-        history = cls()
+        items: list[JSON] = []
+        output: list[JSON] = []
         for new_items, output in rows:
-            history = history.extended(new_items, output)
-        return history
+            kept = _since_compaction(output)
+            if kept is not output:
+                items = []
+            else:
+                items += new_items
+            items += kept
+        return cls(items=tuple(items), pending=_pending(output))
 
     def extended(self, new_items: list[JSON], output: list[JSON]) -> "History":
         """The history after one more turn.
@@ -36,10 +45,10 @@ class History(Struct, frozen=True):
             new_items: the input items of that turn alone.
             output: the items that the client has been given.
         """
-        pending = frozenset(item["call_id"] for item in output if item["type"] in _PENDING_TYPES)
-        if any(item["type"] == "compaction" for item in output):
-            # The sealed summary stands for all that was before it.
-            return History(items=tuple(output), pending=pending)
+        pending = _pending(output)
+        kept = _since_compaction(output)
+        if kept is not output:
+            return History(items=tuple(kept), pending=pending)
         return History(items=(*self.items, *new_items, *output), pending=pending)
 
     def new_items(self, request: JSON) -> list[JSON]:
@@ -68,12 +77,18 @@ class History(Struct, frozen=True):
         raise RequestError(f"Item with id '{wanted}' not found.", param=f"{path}.id", status=404)
 
 
+def _pending(output: list[JSON]) -> frozenset[str]:
+    return frozenset(item["call_id"] for item in output if item["type"] in _PENDING_TYPES)
+
+
+def _since_compaction(output: list[JSON]) -> list[JSON]:
+    """The output from its compaction item on, which stands for all that was before it; the very list without one."""
+    for index in range(len(output) - 1, -1, -1):
+        if output[index]["type"] == "compaction":
+            return output[index:]
+    return output
+
+
 def _user_message(text: str) -> JSON:
     part: JSON = {"type": "input_text", "text": text}
     return {"type": "message", "role": "user", "content": [part]}
-
-
-def call_ids(items: Iterable[JSON]) -> set[str]:
-    """Every call_id in the items, unknown ones too; a new call must not repeat one (Q22)."""
-    found = (item.get("call_id") for item in items)
-    return {call_id for call_id in found if isinstance(call_id, str)}

@@ -265,6 +265,13 @@ class Foreign:
         return self.close(item) if "type" in item else ([], {**self._item, "status": "incomplete"})
 
 
+class Compaction(Foreign):
+    """Our own compaction item: a summary that was not finished is none, and nothing of it is kept."""
+
+    def cut(self, item: JSON) -> Ended:
+        return [], {}
+
+
 class ItemSlot:
     """The item at one output_index together with its state."""
 

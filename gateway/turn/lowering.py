@@ -20,17 +20,28 @@ _PRIVATE_KEYS: Final = frozenset(
 
 def lower_items(paired: Paired, table: ToolTable) -> list[JSON]:
     """Lowers a paired history, in order. Never changes an item in place."""
+    return lower_steps(paired.steps, table)
+
+
+def lower_steps(steps: list[Step], table: ToolTable, unanswered: str = ABORTED) -> list[JSON]:
+    """Lowers a part of a paired history.
+
+    Args:
+        steps: of `Pairing`.
+        table: of the whole history.
+        unanswered: what stands in the place of an output that never came.
+    """
     lowered: list[JSON] = []
-    for step in paired.steps:
-        lowered.extend(_lower_step(step, table))
+    for step in steps:
+        lowered.extend(_lower_step(step, table, unanswered))
     return lowered
 
 
-def _lower_step(step: Step, table: ToolTable) -> list[JSON]:
+def _lower_step(step: Step, table: ToolTable, unanswered: str) -> list[JSON]:
     if isinstance(step, PairedCall):
         return [_lower_call(step, table)]
     if isinstance(step, Answer):
-        return [_lower_answer(step.call, table)]
+        return [_lower_answer(step.call, table, unanswered)]
     if isinstance(step, LateOutput):
         return [_late_message(step)]
     return _OTHER.get(str(step.get("type")), _lower_unknown)(step)
@@ -46,10 +57,10 @@ def _lower_call(call: PairedCall, table: ToolTable) -> JSON:
     return function.lower_call(item, name)
 
 
-def _lower_answer(call: PairedCall, table: ToolTable) -> JSON:
+def _lower_answer(call: PairedCall, table: ToolTable, unanswered: str) -> JSON:
     call_id = call.upstream_id
     if not call.outputs:
-        return {"type": "function_call_output", "call_id": call_id, "output": ABORTED}
+        return {"type": "function_call_output", "call_id": call_id, "output": unanswered}
     if call.item["type"] == "tool_search_call":
         loaded = table.loaded.get(call.item["call_id"], [])
         return search.lower_output({**call.outputs[0], "call_id": call_id}, loaded)

@@ -86,39 +86,78 @@ def pair(items: list[JSON], pending: frozenset[str] = frozenset()) -> Paired:
     Raises:
         RequestError: an orphan output, or a pending call without one.
     """
-    return _Pairing(pending).run(items)
+    pairing = Pairing()
+    for item in items:
+        pairing.add(item)
+    pairing.check(pending)
+    return Paired(steps=[*pairing.take(), *pairing.open_answers()], notes=pairing.notes)
 
 
-class _Pairing:
-    def __init__(self, pending: frozenset[str]) -> None:
-        self._pending = pending
+class Pairing:
+    """A pairing that grows with its history: what `take` has given never changes, with one exception.
+
+    Attributes:
+        notes: what was left out, for the log.
+        is_rewritten: the exception: an output came for a call that had been given up, so that its place was taken.
+    """
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self.is_rewritten = False
         self._latest: dict[tuple[str, str], PairedCall] = {}
         self._upstream_ids: set[str] = set()
         self._run: list[PairedCall] = []
+        self._unanswered: dict[str, PairedCall] = {}
         self._steps: list[Step] = []
-        self._notes: list[str] = []
 
-    def run(self, items: list[JSON]) -> Paired:
-        for item in items:
-            kind = item.get("type")
-            if kind in OUTPUT_OF:
-                self._call(item)
-            elif kind in _CALL_OF:
-                self._output(item)
-            else:
-                self._other(item)
-        self._end_run()
-        self._check_pending()
-        return Paired(steps=self._steps, notes=self._notes)
+    def add(self, item: JSON) -> None:
+        """The next item of the history.
+
+        Raises:
+            RequestError: an orphan output.
+        """
+        kind = item.get("type")
+        if kind in OUTPUT_OF:
+            self._call(item)
+        elif kind in _CALL_OF:
+            self._output(item)
+        else:
+            self._other(item)
+
+    def take(self) -> list[Step]:
+        """The steps since the last time that are settled."""
+        steps, self._steps = self._steps, []
+        return steps
+
+    def open_answers(self) -> list[Step]:
+        """The answers of the last run of calls, as if the history ended here. Changes nothing."""
+        return [Answer(call=call) for call in self._run]
+
+    def unanswered(self) -> list[JSON]:
+        """The calls without an output, in order."""
+        return [call.item for call in self._unanswered.values()]
+
+    def check(self, pending: frozenset[str]) -> None:
+        """Whether each of these call_ids has an output.
+
+        Raises:
+            RequestError: one has none.
+        """
+        for call in self._unanswered.values():
+            kind, call_id = call.item["type"], call.item["call_id"]
+            if call_id in pending and kind in _WORDS and self._latest[kind, call_id] is call:
+                words = _WORDS[kind]
+                raise RequestError(f"No tool output found for {words} {call_id}.", param="input")
 
     def _call(self, item: JSON) -> None:
         call_id = item.get("call_id")
         if not call_id:
-            self._notes.append(f"{item['type']} without a call_id: left out")
+            self.notes.append(f"{item['type']} without a call_id: left out")
             return
         call = PairedCall(item=item, upstream_id=self._upstream_id(call_id), outputs=[])
         self._close_answered()
         self._latest[item["type"], call_id] = call
+        self._unanswered[call.upstream_id] = call
         self._run.append(call)
         self._steps.append(call)
 
@@ -141,9 +180,11 @@ class _Pairing:
         if call is None:
             self._orphan(item)
         elif not call.outputs or (not call.is_closed and kind != "tool_search_output"):
+            self.is_rewritten |= call.is_closed
+            self._unanswered.pop(call.upstream_id, None)
             call.outputs.append(item)
         elif kind == "tool_search_output":
-            self._notes.append(f"tool_search_output {item['call_id']}: a duplicate, left out")
+            self.notes.append(f"tool_search_output {item['call_id']}: a duplicate, left out")
         else:
             self._end_run()
             self._steps.append(LateOutput(call=call, output=item))
@@ -159,7 +200,7 @@ class _Pairing:
     def _orphan(self, item: JSON) -> None:
         kind, call_id = item["type"], item.get("call_id")
         if kind == "tool_search_output":
-            self._notes.append(f"tool_search_output {call_id}: no call, left out")
+            self.notes.append(f"tool_search_output {call_id}: no call, left out")
             return
         words = _WORDS[_CALL_OF[kind]]
         raise RequestError(
@@ -178,9 +219,3 @@ class _Pairing:
             call.is_closed = True
             self._steps.append(Answer(call=call))
         self._run = []
-
-    def _check_pending(self) -> None:
-        for (kind, call_id), call in self._latest.items():
-            words = _WORDS.get(kind)
-            if call_id in self._pending and words is not None and not call.outputs:
-                raise RequestError(f"No tool output found for {words} {call_id}.", param="input")

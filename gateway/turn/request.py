@@ -1,16 +1,19 @@
 """One public request becomes one lowered request: history expanded, tools tabled, calls paired, items lowered."""
 
+from collections.abc import Iterable
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from gateway.tools.choice import Chosen, lower_choice
 from gateway.tools.options import ToolOptions
 from gateway.tools.table import ToolTable
 from gateway.turn import compaction
+from gateway.turn.cutting import drop_oldest, split, tokens
 from gateway.turn.history import History
-from gateway.turn.lowering import lower_items
+from gateway.turn.lowering import lower_steps
 from gateway.turn.pairing import pair
+from gateway.turn.thread import Thread
 from gateway.wire.json import JSON
 
 # What a client may say about the generation itself. The dialect keeps what its server knows (profile.fields).
@@ -33,28 +36,33 @@ PASSED_FIELDS: Final = (
 )
 
 
+# What the client wants of its answer says nothing about a summary.
+_OF_THE_ANSWER: Final = frozenset({"max_output_tokens", "text", "stop"})
+
+
 class Prepared(Struct, frozen=True):
     """A request that is ready to be sent.
 
     Attributes:
         lowered: what the dialect encodes.
         new_items: the input of this turn alone, public form.
-        items: the whole history with it.
-        table: the tools, for the way back.
+        thread: the lowered conversation with its tool table.
         public_tools: the echo.
         chosen: which of them go upstream.
-        is_compaction: the model is asked for a summary.
-        notes: what was left out, for the log.
+        plan: set when the model is asked for a summary: of everything, or before it answers.
     """
 
     lowered: JSON
     new_items: list[JSON]
-    items: list[JSON]
-    table: ToolTable
+    thread: Thread
     public_tools: list[JSON]
     chosen: Chosen
-    is_compaction: bool
-    notes: list[str]
+    plan: compaction.Plan | None = None
+
+    @property
+    def table(self) -> ToolTable:
+        """The tools, for the way back."""
+        return self.thread.table
 
     def unconstrained(self) -> JSON | None:
         """The lowered request without the patterns of grammars; None when it has none."""
@@ -63,55 +71,124 @@ class Prepared(Struct, frozen=True):
             return None
         return {**self.lowered, "tools": tools}
 
+    def shortened(self) -> "Prepared | None":
+        """The same request for a summary, of a part; None when there is no part, or nothing to summarise."""
+        kept = None if self.plan is None else drop_oldest(self.plan.head)
+        if kept is None:
+            return None
+        lowered = lower_steps(pair(kept).steps, self.table, compaction.PENDING)
+        changed = {**self.lowered, "input": [*lowered, compaction.question()]}
+        return structs.replace(self, lowered=changed)
 
-def prepare(
-    request: JSON,
-    history: History,
-    options: ToolOptions,
-    model: str,
-    sealer: compaction.Sealer = compaction.NO_SEALER,
-) -> Prepared:
+
+class Lowering(Struct, frozen=True):
+    """What configuration and profile say.
+
+    Attributes:
+        tools: see `ToolOptions`.
+        model: the upstream's name of the model.
+        sealer: opens compaction items.
+    """
+
+    tools: ToolOptions
+    model: str
+    sealer: compaction.Sealer = compaction.NO_SEALER
+
+
+def prepare(request: JSON, history: History, how: Lowering) -> Prepared:
     """Lowers a checked request.
 
     Args:
         request: the public request.
         history: what `previous_response_id` stands for; empty when the request has none.
-        options: what profile and configuration say about tools.
-        model: the upstream's name of the model.
-        sealer: opens compaction items.
+        how: see `Lowering`.
 
     Raises:
         RequestError: an orphan output, an unanswered pending call, a choice of a tool that is not there, …
     """
     new_items = history.new_items(request)
-    is_compaction = compaction.is_compaction(new_items)
-    if is_compaction:
-        new_items = new_items[:-1]
-    items = compaction.expand([*history.items, *new_items], sealer)
+    if compaction.is_compaction(new_items):
+        items = _expanded(history, new_items[:-1], how)
+        return _summary(request, items, None, new_items[:-1], how)
+    thread = _thread(request, history, new_items, how)
+    thread.check(history.pending)
+    chosen = lower_choice(request.get("tool_choice"), thread.table)
+    lowered = _lower(request, thread, how, chosen, PASSED_FIELDS)
+    lowered["input"] = thread.lowered()
+    limit = _threshold(request)
+    if limit is not None and tokens(lowered) > limit:
+        parts = split(_expanded(history, new_items, how), limit)
+        if parts is not None:
+            return _summary(request, *parts, new_items, how)
+    return Prepared(
+        lowered=lowered,
+        new_items=new_items,
+        thread=thread,
+        public_tools=thread.table.public_tools(request.get("tools") or []),
+        chosen=chosen,
+    )
+
+
+def _expanded(history: History, new_items: list[JSON], how: Lowering) -> list[JSON]:
+    items = [*history.items, *new_items]
+    return compaction.expand(items, how.sealer, len(history.items))
+
+
+def _thread(request: JSON, history: History, new_items: list[JSON], how: Lowering) -> Thread:
+    """The conversation as it was lowered before, with what is new; else all of it anew."""
     tools: list[JSON] = request.get("tools") or []
-    table = ToolTable.build(tools, items, options)
-    paired = pair(items, frozenset() if is_compaction else history.pending)
-    chosen = lower_choice("none" if is_compaction else request.get("tool_choice"), table)
-    lowered: JSON = {"model": model, "stream": bool(request.get("stream"))}
-    lowered |= {key: request[key] for key in PASSED_FIELDS if request.get(key) is not None}
+    thread = history.grown.take() if history.grown is not None else None
+    if thread is not None:
+        fresh = [*history.items[thread.count :], *new_items]
+        if thread.grow(tools, fresh, how.tools):
+            return thread
+    count = len(history.items) + len(new_items)
+    return Thread(tools, _expanded(history, new_items, how), how.tools, count=count)
+
+
+def _summary(
+    request: JSON,
+    head: list[JSON],
+    tail: list[JSON] | None,
+    new_items: list[JSON],
+    how: Lowering,
+) -> Prepared:
+    tools: list[JSON] = request.get("tools") or []
+    thread = Thread(tools, head, how.tools, unanswered=compaction.PENDING)
+    fields = [name for name in PASSED_FIELDS if name not in _OF_THE_ANSWER]
+    chosen = lower_choice("none", thread.table)
+    lowered = _lower(request, thread, how, chosen, fields)
+    lowered["input"] = [*thread.lowered(), compaction.question()]
+    return Prepared(
+        lowered=lowered,
+        new_items=new_items,
+        thread=thread,
+        public_tools=thread.table.public_tools(tools),
+        chosen=chosen,
+        plan=compaction.plan(head, thread.table, thread.unanswered(), tail=tail),
+    )
+
+
+def _lower(
+    request: JSON, thread: Thread, how: Lowering, chosen: Chosen, fields: Iterable[str]
+) -> JSON:
+    """Everything but the input, which comes last."""
+    lowered: JSON = {"model": how.model, "stream": bool(request.get("stream"))}
+    lowered |= {key: request[key] for key in fields if request.get(key) is not None}
     if request.get("instructions"):
         lowered["instructions"] = request["instructions"]
-    declarations = [*table.lower(chosen.rows), *chosen.hosted]
+    declarations = [*thread.table.lower(chosen.rows), *chosen.hosted]
     if declarations:
         lowered["tools"] = declarations
         lowered["tool_choice"] = chosen.tool_choice
         if isinstance(request.get("parallel_tool_calls"), bool):
             lowered["parallel_tool_calls"] = request["parallel_tool_calls"]
-    lowered["input"] = lower_items(paired, table)
-    if is_compaction:
-        lowered["input"] = compaction.ask(lowered["input"])
-    return Prepared(
-        lowered=lowered,
-        new_items=new_items,
-        items=items,
-        table=table,
-        public_tools=table.public_tools(tools),
-        chosen=chosen,
-        is_compaction=is_compaction,
-        notes=[*table.notes, *paired.notes],
-    )
+    return lowered
+
+
+def _threshold(request: JSON) -> int | None:
+    """The `compact_threshold` of `context_management`, in tokens."""
+    for entry in request.get("context_management") or []:
+        if entry.get("type") == "compaction" and entry.get("compact_threshold") is not None:
+            return int(entry["compact_threshold"])
+    return None

@@ -7,16 +7,17 @@ public events that may leave now. The transports differ only in what they do wit
 from collections.abc import Callable
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from gateway.errors import GatewayError, InternalError, UpstreamError
 from gateway.tools.gate import CallVerdict
 from gateway.tools.options import ToolOptions
 from gateway.tools.row import CallIds, NewId
 from gateway.turn import items as flight
-from gateway.turn.compaction import NO_SEALER, Sealer, Summarizer, kept_tools, pending_calls
-from gateway.turn.history import History, call_ids
-from gateway.turn.request import prepare
+from gateway.turn.compaction import NO_SEALER, Sealer, Summarizer
+from gateway.turn.history import History
+from gateway.turn.request import Lowering, Prepared, prepare
+from gateway.turn.thread import Grown
 from gateway.turn.state import ENDS, ItemState, ItemTrigger, Trigger, TurnState, next_turn_state
 from gateway.wire import events
 from gateway.wire.json import JSON
@@ -77,11 +78,15 @@ class Turn:
         self._history = history
         self._new_id = new_id
         self._now = now
-        self._prepared = prepare(
-            request, history, options.tools, options.model or request["model"], options.sealer
-        )
-        self._summarizer = self._new_summarizer(options.sealer)
-        self._known_call_ids = call_ids(self._prepared.items)
+        self._how = Lowering(options.tools, options.model or request["model"], options.sealer)
+        self._prepared = prepare(request, history, self._how)
+        # The input of this turn alone, in public form.
+        self.new_items = self._prepared.new_items
+        self._summarizer = self._new_summarizer(self._prepared)
+        self._own_call_ids: set[str] = set()
+        # The response goes on with another answer: `request_to_send` has its request.
+        self.goes_on = False
+        self._is_shortened = False
         self._slot: flight.ItemSlot | None = None
         self._item_id: str | None = None
         self._index = -1
@@ -93,16 +98,14 @@ class Turn:
         self._given: list[JSON] = []
         # What the grammars of custom tools say of the calls, in order.
         self.verdicts: list[CallVerdict] = []
-        self.notes = list(self._prepared.notes)
+        self.notes = self._prepared.thread.notes
         self.error: GatewayError | None = None
         self.state = TurnState.NEW
         self.response = new_response(request, self._prepared.public_tools, new_id("resp"), now())
 
-    def _new_summarizer(self, sealer: Sealer) -> Summarizer | None:
-        if not self._prepared.is_compaction:
-            return None
-        tools = kept_tools(self._prepared.table)
-        return Summarizer(sealer, tools, pending_calls(self._prepared.items), self._new_id)
+    def _new_summarizer(self, prepared: Prepared) -> Summarizer | None:
+        plan = prepared.plan
+        return None if plan is None else Summarizer(self._how.sealer, plan, self._new_id)
 
     # -- what the caller may ask
 
@@ -112,17 +115,13 @@ class Turn:
         return self.state in ENDS
 
     @property
-    def new_items(self) -> list[JSON]:
-        """The input items of this turn alone."""
-        return self._prepared.new_items
-
-    @property
     def given_output(self) -> list[JSON]:
         """The finished items that the client has been given: what a later turn continues from."""
         return self._given
 
     def request_to_send(self) -> JSON:
-        """The lowered request for the dialect."""
+        """The lowered request for the dialect: the only one, or the next one when the response `goes_on`."""
+        self.goes_on = False
         return self._prepared.lowered
 
     def unconstrained_request(self) -> JSON | None:
@@ -131,7 +130,20 @@ class Turn:
 
     def next_history(self) -> History:
         """What is continued from after this turn."""
-        return self._history.extended(self._prepared.new_items, self._given)
+        history = self._history.extended(self.new_items, self._given)
+        if self._prepared.plan is not None:
+            return history
+        return structs.replace(history, grown=Grown(self._prepared.thread))
+
+    def shorten(self) -> bool:
+        """Makes a request for a summary shorter, once: the server's context is full. False when it cannot be done."""
+        shorter = None if self._is_shortened else self._prepared.shortened()
+        if shorter is None:
+            return False
+        self._is_shortened = True
+        self._prepared = shorter
+        self.notes.append("compaction: the context is full, the summary leaves out the oldest part")
+        return True
 
     def events_to_send(self) -> list[JSON]:
         """The public events that may leave, in order, each of them once."""
@@ -149,6 +161,8 @@ class Turn:
         if self.state is TurnState.SENT:
             self._advance(Trigger.START)
             self._begin()
+            for event in self._summarizer.begin() if self._summarizer is not None else ():
+                self._take(event)
 
     def _begin(self) -> None:
         self.is_started = True
@@ -174,7 +188,17 @@ class Turn:
             return
         self.start()
         for rewritten in self._summarizer.feed(event):
-            self._take(rewritten)
+            if rewritten["type"] == "response.completed" and self._summarizer.goes_on:
+                self._go_on()
+            else:
+                self._take(rewritten)
+
+    def _go_on(self) -> None:
+        """The summary is there: what was said before it is not sent any more, and the answer follows."""
+        compacted = History(items=(self.output[-1],))
+        self._prepared = prepare({**self._request, "input": []}, compacted, self._how)
+        self._summarizer = None
+        self.goes_on = True
 
     def _take(self, event: JSON) -> None:
         if self.state is not TurnState.STREAMING:
@@ -214,6 +238,9 @@ class Turn:
         )
         return flight.Call(self._prepared.table.open_call(item["name"], ids))
 
+    def _open_compaction(self, item: JSON) -> flight.OpenItem:
+        return flight.Compaction(self._index, self._new_id, item)
+
     def _open_foreign(self, item: JSON) -> flight.OpenItem:
         return flight.Foreign(self._index, self._new_id, item)
 
@@ -221,10 +248,11 @@ class Turn:
         """The upstream's call_id where it is usable, else our own (Q21, Q22)."""
         call_id = item.get("call_id")
         is_usable = isinstance(call_id, str) and 0 < len(call_id) <= MAX_CALL_ID_CHARS
-        if not is_usable or call_id in self._known_call_ids:
+        known = self._prepared.thread.call_ids
+        if not is_usable or call_id in known or call_id in self._own_call_ids:
             call_id = self._new_id("call")
         own = str(call_id)
-        self._known_call_ids.add(own)
+        self._own_call_ids.add(own)
         return own
 
     def _done(self, event: JSON) -> None:
@@ -280,7 +308,7 @@ class Turn:
     def receive_eof(self) -> None:
         """The answer has ended. Without a terminal event before it that is a failure, never `completed`."""
         self.start()
-        if not self.is_done:
+        if not self.is_done and not self.goes_on:
             self._advance(Trigger.EOF)
             self.error = UpstreamError("The model server's answer ended before it was complete.")
             self._finish("failed", None, error=self.error.response_error())
@@ -341,6 +369,7 @@ _ITEMS: Final[dict[str, Callable[[Turn, JSON], flight.OpenItem]]] = {
     "message": Turn._open_message,
     "reasoning": Turn._open_reasoning,
     "function_call": Turn._open_call,
+    "compaction": Turn._open_compaction,
 }
 
 _HANDLERS: Final[dict[str, Callable[[Turn, JSON], None]]] = {

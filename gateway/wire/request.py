@@ -39,6 +39,10 @@ _TEXT_FORMATS: dict[str, Check] = {
 }
 
 
+# 1000 is the API's own least threshold.
+_CONTEXT_EDITS: dict[str, Check] = {"compaction": fields({}, {"compact_threshold": integer(1000)})}
+
+
 def _conversation(value: Any, path: str) -> None:
     if type(value) is not str and type(value) is not dict:
         raise wrong_type(path, "one of a string or object", value)
@@ -55,7 +59,7 @@ FIELDS: dict[str, Check] = {
     "previous_response_id": string,
     "conversation": _conversation,
     "prompt": record,
-    "context_management": array(record, of="an array of objects"),
+    "context_management": array(by_type(_CONTEXT_EDITS), of="an array of objects"),
     "stream": boolean,
     "stream_options": record,
     "store": boolean,

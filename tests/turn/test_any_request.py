@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from gateway.errors import RequestError
 from gateway.tools.options import ToolOptions
 from gateway.turn.history import History
-from gateway.turn.request import prepare
+from gateway.turn.request import Lowering, prepare
 from gateway.wire.json import dumps
 from gateway.wire.request import check_request
 
@@ -138,7 +138,7 @@ def test_any_request_is_lowered_or_refused(request, options, known):
         check_request(request)
         history = History(items=tuple(request["input"][:known]))
         rest = {**request, "input": request["input"][known:]}
-        lowered = prepare(rest, history, options, "m").lowered
+        lowered = prepare(rest, history, Lowering(options, "m")).lowered
     except RequestError:
         lowered = {}
     assert request == before

@@ -9,13 +9,13 @@ from gateway.errors import InternalError, RequestError
 from gateway.tools.table import ToolTable
 from gateway.turn.compaction import (
     NO_SEALER,
+    Plan,
     Sealer,
     Summarizer,
-    ask,
     expand,
     is_compaction,
     kept_tools,
-    pending_calls,
+    question,
 )
 from gateway.turn.history import History
 from gateway.turn.turn import Turn, TurnOptions
@@ -33,6 +33,7 @@ from tests.turn.canonical_streams import (
 SEALER = Sealer(seal=json.dumps, unseal=json.loads)
 USER = {"type": "message", "role": "user", "content": "hi"}
 TRIGGER = {"type": "compaction_trigger"}
+NOTHING = {"system": [], "tools": [], "pending": [], "tail": [], "starts_over": False}
 SEARCH = {"type": "tool_search", "execution": "client"}
 
 
@@ -53,7 +54,7 @@ def search(*tools):
 
 
 def sealed(kind="compaction", **fields):
-    value = {"version": 1, "summary": "S", "tools": [], "pending": [], **fields}
+    value = {"version": 1, "summary": "S", **NOTHING, **fields}
     return {"type": kind, "id": "cmp_1", "encrypted_content": json.dumps(value)}
 
 
@@ -102,8 +103,9 @@ def test_without_tools_there_is_no_item_for_them():
 )
 def test_foreign_blobs_are_refused_with_words(item, sealer, said):
     with pytest.raises(RequestError, match=said) as refused:
-        expand([USER, item], sealer)
+        expand([USER, USER, item], sealer, first_new=1)
     assert (refused.value.status, refused.value.code) == (400, "invalid_encrypted_content")
+    assert refused.value.param == "input[1].encrypted_content"
 
 
 def test_without_a_key_nothing_is_sealed():
@@ -111,11 +113,26 @@ def test_without_a_key_nothing_is_sealed():
         NO_SEALER.seal({})
 
 
-def test_the_ask_is_the_last_message():
-    items = [USER]
-    assert ask(items)[0] is USER
-    assert ask(items)[1]["role"] == "user"
-    assert items == [USER]
+def test_the_question_is_the_users():
+    assert question()["role"] == "user"
+
+
+def test_system_text_that_the_client_sends_again_is_there_once():
+    kind, brief = (
+        {"type": "message", "role": "developer", "content": text} for text in ("Be kind.", "Be brief.")
+    )
+    parts = [{"type": "input_text", "text": "Be kind."}]
+    again = {"type": "message", "role": "developer", "content": parts}
+    expanded = expand([again, USER, sealed(system=[kind, brief])], SEALER)
+    assert expanded[:3] == [again, USER, brief]
+    assert len(expanded) == 4
+
+
+def test_a_compaction_of_everything_leaves_nothing_before_it():
+    call_item = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+    whole = sealed(starts_over=True, system=[USER], tail=[call_item])
+    expanded = expand([USER, USER, whole, USER], SEALER)
+    assert [item["type"] for item in expanded] == ["message"] * 2 + ["function_call", "message"]
 
 
 def test_only_tools_of_the_history_are_kept():
@@ -146,39 +163,30 @@ def test_kept_tools_can_be_called_after_the_compaction():
     assert [row.public for row in after.rows()] == [row.public for row in before.rows()]
 
 
-def test_pending_calls_are_those_without_an_output():
-    def item(kind, call_id, **fields):
-        return {"type": kind, "call_id": call_id, "name": "n", **fields}
-
-    again = item("function_call", "a", arguments="again")
-    items = [
-        item("function_call", "a"),
-        item("function_call_output", "a", output="ok"),
-        item("custom_tool_call", "b"),
-        again,
-        *search(),
-    ]
-    assert pending_calls(items) == [items[2], again]
-
-
 def feed(*events):
-    summarizer = Summarizer(SEALER, [function("f")], [USER], lambda prefix: f"{prefix}_1")
-    return [out for event in events for out in summarizer.feed(event)]
+    plan = Plan(
+        head=[], tail=[], system=[], tools=[function("f")], pending=[USER], starts_over=False
+    )
+    summarizer = Summarizer(SEALER, plan, lambda prefix: f"{prefix}_1")
+    return [*summarizer.begin(), *(out for event in events for out in summarizer.feed(event))]
 
 
 def test_a_summary_becomes_one_sealed_item():
     text = message(["  Sum", "mary\n"], [], "completed")
     noise = call("shell", "c", ["{}"], "completed")
-    added, done, end = feed(*Answer([text, noise], completed()).events())
+    added, working, done, end = feed(*Answer([text, noise], completed()).events())
     assert (added["type"], done["type"]) == (
         "response.output_item.added",
         "response.output_item.done",
     )
-    assert added["item"] == done["item"]
+    assert added["item"] == {**done["item"], "encrypted_content": ""}
+    assert working["type"] == "response.compaction.compacting"
+    assert working["item_id"] == "cmp_1"
     assert done["item"]["id"] == "cmp_1"
     assert json.loads(done["item"]["encrypted_content"]) == {
         "version": 1,
         "summary": "Summary",
+        **NOTHING,
         "tools": [function("f")],
         "pending": [USER],
     }
@@ -194,14 +202,14 @@ def test_a_summary_becomes_one_sealed_item():
     ],
 )
 def test_half_a_summary_fails_closed(text, terminal, said):
-    (event,) = feed(*Answer([message(text, [], "completed")], terminal).events())
+    *_, event = feed(*Answer([message(text, [], "completed")], terminal).events())
     assert event["type"] == "response.failed"
     assert said in event["response"]["error"]["message"]
     assert event["response"]["usage"] == USAGE
 
 
 def test_a_failure_stays_a_failure():
-    assert feed(failed("rate_limit_exceeded")) == [failed("rate_limit_exceeded")]
+    assert feed(failed("rate_limit_exceeded"))[2:] == [failed("rate_limit_exceeded")]
 
 
 def test_a_call_that_waits_is_answered_after_the_compaction():

@@ -5,7 +5,7 @@ from copy import deepcopy
 import pytest
 
 from gateway.errors import RequestError
-from gateway.turn.history import History, call_ids
+from gateway.turn.history import History
 
 USER = {"type": "message", "role": "user", "content": "hi"}
 CALL = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "f", "arguments": "{}"}
@@ -76,9 +76,3 @@ def test_a_reference_to_nothing():
         History(items=(CALL,)).new_items(request)
     assert refused.value.message == "Item with id 'fc_9' not found."
     assert (refused.value.status, refused.value.param) == (404, "input[1].id")
-
-
-def test_call_ids():
-    hosted = {"type": "tool_search_call", "call_id": None}
-    unknown = {"type": "hologram", "call_id": ["c4"]}
-    assert call_ids([USER, CALL, OUTPUT, CUSTOM, hosted, unknown]) == {"c1", "c2"}

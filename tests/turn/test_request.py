@@ -7,9 +7,9 @@ import pytest
 
 from gateway.errors import RequestError
 from gateway.tools.options import ToolOptions
-from gateway.turn.compaction import Sealer
+from gateway.turn.compaction import PENDING, Sealer
 from gateway.turn.history import History
-from gateway.turn.request import PASSED_FIELDS, prepare
+from gateway.turn.request import PASSED_FIELDS, Lowering, prepare
 
 USER = {"type": "message", "role": "user", "content": "hi"}
 FUNCTION = {"type": "function", "name": "f", "parameters": {"type": "object"}}
@@ -22,7 +22,9 @@ SEALER = Sealer(seal=json.dumps, unseal=json.loads)
 def lower(history=None, options=None, **request):
     request = {"model": "public", "input": [USER], **request}
     before = deepcopy(request)
-    prepared = prepare(request, history or History(), options or ToolOptions(), "up", SEALER)
+    prepared = prepare(
+        request, history or History(), Lowering(options or ToolOptions(), "up", SEALER)
+    )
     assert request == before
     return prepared
 
@@ -30,14 +32,13 @@ def lower(history=None, options=None, **request):
 def test_the_least():
     prepared = lower()
     assert prepared.lowered == {"model": "up", "stream": False, "input": [USER]}
-    assert (prepared.new_items, prepared.items, prepared.public_tools) == ([USER], [USER], [])
-    assert (prepared.is_compaction, prepared.notes) == (False, [])
+    assert (prepared.new_items, prepared.public_tools) == ([USER], [])
+    assert (prepared.plan, prepared.thread.notes) == (None, [])
 
 
 def test_the_history_stands_before_the_new_input():
     history = History().extended([USER], [CALL])
     prepared = lower(history, input=[OUTPUT])
-    assert prepared.items == [USER, CALL, OUTPUT]
     assert prepared.new_items == [OUTPUT]
     assert [item["type"] for item in prepared.lowered["input"]] == [
         "message",
@@ -98,7 +99,7 @@ def test_hosted_tools_stand_behind_the_functions():
 def test_notes_are_collected():
     orphan = {"type": "tool_search_output", "call_id": "x", "execution": "client", "tools": []}
     prepared = lower(tools=[FUNCTION, {**FUNCTION, "strict": True}], input=[orphan])
-    assert len(prepared.notes) == 2
+    assert len(prepared.thread.notes) == 2
 
 
 @pytest.mark.parametrize(
@@ -117,15 +118,25 @@ def test_what_cannot_be_lowered_is_refused(history, request_fields, message):
 def test_a_trigger_asks_for_a_summary():
     history = History().extended([USER], [CALL])
     prepared = lower(history, input=[USER, TRIGGER], tools=[FUNCTION], tool_choice="required")
-    assert prepared.is_compaction
+    assert prepared.plan is not None
+    assert prepared.plan.pending == [CALL]
     assert prepared.new_items == [USER]
     assert prepared.lowered["tool_choice"] == "none"
     assert prepared.lowered["input"][-1]["role"] == "user"
     assert len(prepared.lowered["input"]) == 5  # user, call, its synthetic output, user, the ask
+    assert prepared.lowered["input"][2]["output"] == PENDING  # and not that it was aborted
 
 
 def test_sealed_items_are_opened():
-    sealed = {"version": 1, "summary": "S", "tools": [FUNCTION], "pending": []}
+    sealed = {
+        "version": 1,
+        "summary": "S",
+        "system": [],
+        "tools": [FUNCTION],
+        "pending": [],
+        "tail": [],
+        "starts_over": False,
+    }
     item = {"type": "compaction", "encrypted_content": json.dumps(sealed)}
     lowered = lower(input=[item, USER]).lowered
     assert lowered["tools"] == [FUNCTION]

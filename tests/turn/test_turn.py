@@ -560,6 +560,7 @@ def test_a_compaction_gives_one_sealed_item_and_continues_from_it():
         "created",
         "in_progress",
         "output_item.added",
+        "compaction.compacting",
         "output_item.done",
         "completed",
     ]
