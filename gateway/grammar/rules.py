@@ -57,7 +57,7 @@ class Rules:
         """Whether some rule can contain itself."""
         done: set[str] = set()
         for root in self.rules:
-            path: list[tuple[str, list[str]]] = [(root, sorted(_called(self.rules[root])))]
+            path: list[tuple[str, list[str]]] = [(root, _called(self.rules[root]))]
             while path and root not in done:
                 rule, left = path[-1]
                 if not left:
@@ -68,7 +68,7 @@ class Rules:
                 if any(called == above for above, _ in path):
                     return True
                 if called not in done:
-                    path.append((called, sorted(_called(self.rules[called]))))
+                    path.append((called, _called(self.rules[called])))
         return False
 
 
@@ -104,7 +104,7 @@ class _Resolver:
             raise GrammarSyntaxError("there is no rule named 'start'", 1, 1)
         waiting = [START]
         while waiting:
-            name = waiting.pop()
+            name = waiting.pop(0)
             if name not in self.result.rules:
                 tree = self.rule(self.found.rules[name])
                 self.result.rules[name] = without_end_recursion(name, tree)
@@ -221,16 +221,18 @@ def _folded(tree: Node) -> Node:
     return seq(*(Chars(chars.fold(part.borders)) for part in parts if isinstance(part, Chars)))
 
 
-def _called(tree: Node) -> set[str]:
+def _called(tree: Node) -> list[str]:
+    """The rules that a tree names, in order."""
     match tree:
         case Call(rule):
-            return {rule}
+            return [rule]
         case Seq(children) | Alt(children):
-            return {rule for child in children for rule in _called(child)}
+            found = [rule for child in children for rule in _called(child)]
+            return list(dict.fromkeys(found))
         case Repeat(body):
             return _called(body)
         case _:
-            return set()
+            return []
 
 
 # ---------------------------------------------------------------------------------------- recursion
