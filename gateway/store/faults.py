@@ -21,6 +21,10 @@ _WORDS: Final[dict[str, str]] = {
 
 def words(path: Path, error: Exception) -> str:
     """One sentence about an error with that file."""
+    if isinstance(error, TimeoutError):
+        return f"The store {path} {_WORDS['SQLITE_BUSY']} ({error})."
+    if isinstance(error, FileNotFoundError):
+        return f"The store {path} is gone: bring it back, or restart the gateway to make a new one."
     if isinstance(error, OSError):
         return f"The store {path} cannot be used: {error.strerror or error}."
     known = _WORDS.get(_primary(error))
@@ -29,7 +33,7 @@ def words(path: Path, error: Exception) -> str:
 
 def is_busy(error: Exception) -> bool:
     """Whether somebody else holds the file, and trying again may help."""
-    return _primary(error) in ("SQLITE_BUSY", "SQLITE_LOCKED")
+    return isinstance(error, TimeoutError) or _primary(error) in ("SQLITE_BUSY", "SQLITE_LOCKED")
 
 
 def _primary(error: Exception) -> str:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
+from gateway.store import postgres_sql as sql
 from gateway.store import schema
 from gateway.store.encoding import Damaged, Packed, pack, unpack_link, unpack_row
 from gateway.store.protocol import MAX_CHAIN, Link, Row, StoreError, can_be_id
@@ -53,53 +54,6 @@ _LOST: Final = (
     asyncpg.ReadOnlySQLTransactionError,
     asyncpg.UndefinedTableError,
 )
-
-_PUT: Final = """
-INSERT INTO gateway_responses
-    (id, owner, previous_id, created_at, used_at, items, response, size)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-ON CONFLICT (id) DO UPDATE SET
-    previous_id = excluded.previous_id, created_at = excluded.created_at,
-    used_at = excluded.used_at, items = excluded.items, response = excluded.response,
-    size = excluded.size
-WHERE gateway_responses.owner = excluded.owner
-RETURNING true
-"""
-_GET: Final = """
-SELECT previous_id, created_at, items, response FROM gateway_responses
-WHERE id = $1 AND owner = $2
-"""
-_CHAIN: Final = """
-WITH RECURSIVE line(id, previous_id, depth) AS (
-    SELECT id, previous_id, 1 FROM gateway_responses WHERE id = $1 AND owner = $2
-    UNION ALL
-    SELECT r.id, r.previous_id, line.depth + 1
-    FROM line JOIN gateway_responses AS r ON r.id = line.previous_id
-    WHERE r.owner = $2 AND line.depth < $3
-)
-SELECT r.id, r.previous_id, r.items, r.used_at
-FROM line JOIN gateway_responses AS r ON r.id = line.id
-WHERE (SELECT previous_id FROM line ORDER BY depth DESC LIMIT 1) IS NULL
-ORDER BY line.depth DESC
-"""
-_MARK: Final = "UPDATE gateway_responses SET used_at = greatest(used_at, $2) WHERE id = $1"
-_ENDS: Final = """
-SELECT id FROM gateway_responses AS r
-WHERE used_at < $1
-    AND NOT EXISTS (SELECT 1 FROM gateway_responses AS c WHERE c.previous_id = r.id)
-ORDER BY used_at LIMIT $2
-"""
-_DROP: Final = """
-DELETE FROM gateway_responses AS r
-WHERE id = $1 AND used_at < $2
-    AND NOT EXISTS (SELECT 1 FROM gateway_responses AS c WHERE c.previous_id = r.id)
-RETURNING previous_id, size
-"""
-_SIZE: Final = "SELECT coalesce(sum(size), 0)::bigint FROM gateway_responses"
-_SET: Final = """
-INSERT INTO gateway_facts VALUES ($1, $2)
-ON CONFLICT (name) DO UPDATE SET value = excluded.value
-"""
 
 
 class PostgresStore:
@@ -165,14 +119,14 @@ class PostgresStore:
         now = self._clock.stamp()
         size = len(packed.items) + len(packed.response)
         values = (row.id, row.owner, row.previous_id, row.created_at, now, *packed, size)
-        if not await self._run(lambda connection: connection.fetchval(_PUT, *values)):
+        if not await self._run(lambda connection: connection.fetchval(sql.PUT, *values)):
             raise StoreError(f"The response {row.id} is another key's.")
 
     async def get(self, id: str, owner: str) -> Row | None:
         """One row, or None when it is unknown or somebody else's."""
         if not can_be_id(id):
             return None
-        found = await self._run(lambda connection: connection.fetchrow(_GET, id, owner))
+        found = await self._run(lambda connection: connection.fetchrow(sql.GET, id, owner))
         if found is None:
             return None
         previous_id, created_at, *parts = found
@@ -184,16 +138,15 @@ class PostgresStore:
 
     async def delete(self, id: str, owner: str) -> bool:
         """Forget a row; False when there was none."""
-        sql = "DELETE FROM gateway_responses WHERE id = $1 AND owner = $2 RETURNING true"
         if not can_be_id(id):
             return False
-        return bool(await self._run(lambda connection: connection.fetchval(sql, id, owner)))
+        return bool(await self._run(lambda connection: connection.fetchval(sql.DELETE, id, owner)))
 
     async def chain(self, id: str, owner: str) -> list[Link]:
         """The row and all that it continues, oldest first; empty when any of them is missing."""
         if not can_be_id(id):
             return []
-        rows = await self._run(lambda connection: connection.fetch(_CHAIN, id, owner, MAX_CHAIN))
+        rows = await self._run(lambda connection: connection.fetch(sql.CHAIN, id, owner, MAX_CHAIN))
         try:
             links = [unpack_link(id, previous_id, items) for id, previous_id, items, _ in rows]
         except Damaged as error:
@@ -201,22 +154,21 @@ class PostgresStore:
             return []
         now = self._clock.stamp()
         if rows and now - rows[-1]["used_at"] > MARK_SECONDS:
-            await self._run(lambda connection: connection.execute(_MARK, id, now))
+            await self._run(lambda connection: connection.execute(sql.MARK, id, now))
         return links
 
     async def check(self) -> None:
         """Write something small."""
         now = str(self._clock.stamp()).encode()
-        await self._run(lambda connection: connection.execute(_SET, "checked", now))
+        await self._run(lambda connection: connection.execute(sql.SET, "checked", now))
 
     async def sealing_key(self) -> bytes:
         """The key in the database, made by the first gateway that asks."""
-        make = "INSERT INTO gateway_facts VALUES ('sealing_key', $1) ON CONFLICT DO NOTHING"
-        read = "SELECT value FROM gateway_facts WHERE name = 'sealing_key'"
-        key = await self._run(lambda connection: connection.fetchval(read))
+        name = "sealing_key"
+        key = await self._run(lambda connection: connection.fetchval(sql.FACT, name))
         if key is None:
-            await self._run(lambda connection: connection.execute(make, new_key()))
-            key = await self._run(lambda connection: connection.fetchval(read))
+            await self._run(lambda connection: connection.execute(sql.ADD_FACT, name, new_key()))
+            key = await self._run(lambda connection: connection.fetchval(sql.FACT, name))
         if key is None or len(key) != KEY_BYTES:
             raise StoreError("The sealing key in table gateway_facts is damaged: restore that row.")
         return bytes(key)
@@ -250,18 +202,14 @@ class PostgresStore:
         """One gateway at a time brings the schema up to date."""
         where = self._place()
         async with connection.transaction():
-            await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
-            await connection.execute(
-                "CREATE TABLE IF NOT EXISTS gateway_facts"
-                " (name text PRIMARY KEY, value bytea NOT NULL)"
-            )
-            sql = "SELECT value FROM gateway_facts WHERE name = 'schema'"
-            found = int(await connection.fetchval(sql) or b"0")
+            await connection.execute(sql.LOCK, LOCK)
+            await connection.execute(sql.FACTS)
+            found = int(await connection.fetchval(sql.FACT, "schema") or b"0")
             for step in schema.steps_left(found, self._steps, where):
                 for statement in step:
                     await connection.execute(statement)
             if found < len(self._steps):
-                await connection.execute(_SET, "schema", str(len(self._steps)).encode())
+                await connection.execute(sql.SET, "schema", str(len(self._steps)).encode())
 
     async def _drop_some(self, cutoff: Cutoff) -> int:
         return await self._run(lambda connection: _drop_one_batch(connection, cutoff))
@@ -288,23 +236,23 @@ async def _durable_settings(connection: Any) -> dict[str, str]:
 async def _drop_one_batch(connection: Any, cutoff: Cutoff) -> int:
     """Drop one batch of ends, unless another gateway is at it."""
     async with connection.transaction():
-        if not await connection.fetchval("SELECT pg_try_advisory_xact_lock($1)", LOCK):
+        if not await connection.fetchval(sql.TRY_LOCK, LOCK):
             return 0
         if cutoff.expired_before is not None:
             dropped = await _drop(connection, cutoff.expired_before, None)
             if dropped:
                 return dropped
-        excess = await connection.fetchval(_SIZE) - cutoff.max_bytes
+        excess = await connection.fetchval(sql.SIZE) - cutoff.max_bytes
         return await _drop(connection, cutoff.spared_since, excess) if excess > 0 else 0
 
 
 async def _drop(connection: Any, before: int, excess: int | None) -> int:
     """Drop from the ends towards the first turns; of what is not expired no more than the excess."""
-    ends = await connection.fetch(_ENDS, before, MAX_SWEEP_ROWS)
+    ends = await connection.fetch(sql.ENDS, before, MAX_SWEEP_ROWS)
     waiting = [id for (id,) in reversed(ends)]
     dropped = 0
     while waiting and dropped < MAX_SWEEP_ROWS and (excess is None or excess > 0):
-        found = await connection.fetchrow(_DROP, waiting.pop(), before)
+        found = await connection.fetchrow(sql.DROP, waiting.pop(), before)
         if found is None:
             continue
         dropped += 1

@@ -1,7 +1,7 @@
 """How long rows are kept and how much of them, and the task that sees to it beside the turns.
 
 A row goes only when nothing that is kept continues it: conversations are dropped from their ends,
-the one first that was not used for longest (docs/decisions/0005-dropping-from-the-end.md).
+the one first that was not used for longest (docs/decisions/0007-dropping-from-the-end.md).
 """
 
 import asyncio

@@ -5,15 +5,19 @@ Two threads: one writes, one reads. A write is on the disk when it is acknowledg
 """
 
 import contextlib
+import errno
+import itertools
 import logging
 import os
 import sqlite3
-import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from gateway.store import faults, schema
+from gateway.store import sqlite_sql as sql
 from gateway.store.encoding import Damaged, Packed, pack, unpack_link, unpack_row
+from gateway.store.lock import FileLock
 from gateway.store.protocol import MAX_CHAIN, Link, Row, StoreError, can_be_id
 from gateway.store.retention import (
     MARK_SECONDS,
@@ -39,42 +43,6 @@ MAX_FREED_PAGES = 1000
 # "RGW1": tells our files from other programs' (PRAGMA application_id).
 APPLICATION_ID: Final = 0x52475731
 
-_CHAIN: Final = """
-WITH RECURSIVE line(id, previous_id, depth) AS (
-    SELECT id, previous_id, 1 FROM responses WHERE id = :id AND owner = :owner
-    UNION ALL
-    SELECT r.id, r.previous_id, line.depth + 1
-    FROM line CROSS JOIN responses AS r ON r.id = line.previous_id
-    WHERE r.owner = :owner AND line.depth < :max
-)
-SELECT r.id, r.previous_id, r.items, r.used_at
-FROM line CROSS JOIN responses AS r ON r.id = line.id
-WHERE (SELECT previous_id FROM line ORDER BY depth DESC LIMIT 1) IS NULL
-ORDER BY line.depth DESC
-"""
-_PUT: Final = """
-INSERT INTO responses (id, owner, previous_id, created_at, used_at, items, response)
-VALUES (?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (id) DO UPDATE SET
-    previous_id = excluded.previous_id, created_at = excluded.created_at,
-    used_at = excluded.used_at, items = excluded.items, response = excluded.response
-WHERE owner = excluded.owner
-"""
-_ENDS: Final = """
-SELECT id FROM responses AS r
-WHERE used_at < ? AND NOT EXISTS (SELECT 1 FROM responses AS c WHERE c.previous_id = r.id)
-ORDER BY used_at LIMIT ?
-"""
-_DROP: Final = """
-DELETE FROM responses AS r
-WHERE id = ? AND used_at < ?
-    AND NOT EXISTS (SELECT 1 FROM responses AS c WHERE c.previous_id = r.id)
-RETURNING previous_id, length(items) + length(response)
-"""
-_CHECK: Final = """
-INSERT INTO facts VALUES ('checked', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value
-"""
-
 
 class SqliteStore:
     """See `Store`.
@@ -95,7 +63,9 @@ class SqliteStore:
     ) -> None:
         self.path = path
         self._clock = clock or Clock()
-        self._writes, self._reads = _File(path, steps), _File(path, steps)
+        self._key = b""
+        self._writes = _File(path, steps, may_make=True)
+        self._reads = _File(path, steps, may_make=False)
         self._writer = Worker("store-writer", self._write, self._writes.close)
         self._reader = Worker("store-reader", self._read, self._reads.close)
         self.sweeper = Sweeper(self._drop_some, retention, self._clock)
@@ -106,6 +76,7 @@ class SqliteStore:
         self._reader.start()
         try:
             await self._writer.do(_look_over)
+            self._key = self._load_key()
         except StoreError:
             await self.close()
             raise
@@ -139,17 +110,19 @@ class SqliteStore:
         links, used_at = await self._reader.do(lambda db: _chain(db, id, owner))
         now = self._clock.stamp()
         if links and now - used_at > MARK_SECONDS:
-            mark = "UPDATE responses SET used_at = max(used_at, ?) WHERE id = ?"
-            self._writer.post(lambda db: db.execute(mark, (now, id)))
+            self._writer.post(lambda db: db.execute(sql.MARK, (now, id)))
         return links
 
     async def check(self) -> None:
         """Write something small."""
         now = str(self._clock.stamp()).encode()
-        await self._writer.do(lambda db: db.execute(_CHECK, (now,)).rowcount)
+        await self._writer.do(lambda db: db.execute(sql.CHECK, (now,)).rowcount)
 
     async def sealing_key(self) -> bytes:
-        """The key in the file beside the database."""
+        """The key in the file beside the database, as it was at the start."""
+        return self._key
+
+    def _load_key(self) -> bytes:
         path = self.path.with_name(f"{self.path.name}.key")
         try:
             return load_key(path)
@@ -166,13 +139,11 @@ class SqliteStore:
     def _write(self, jobs: list[Job[sqlite3.Connection]]) -> None:
         """One batch in one transaction; when that fails, each alone, so that one spoils no other."""
         try:
-            db = self._writes.connection()
-            db.execute("BEGIN IMMEDIATE")
-            for job in jobs:
-                job.result = job.work(db)
-            db.execute("COMMIT")
+            with self._writes.transaction() as db:
+                for job in jobs:
+                    job.result = job.work(db)
         except Exception as error:  # the edge of a thread: it must live on, whatever it was
-            self._writes.abandon()
+            self._writes.close()
             if len(jobs) > 1 and not faults.is_busy(error):
                 for job in jobs:
                     self._write([job])
@@ -185,7 +156,7 @@ class SqliteStore:
             try:
                 job.result = job.work(self._reads.connection())
             except Exception as error:  # the edge of a thread: it must live on, whatever it was
-                self._reads.abandon()
+                self._reads.close()
                 job.error = self._reason(error)
 
     def _reason(self, error: Exception) -> Exception:
@@ -195,56 +166,77 @@ class SqliteStore:
 
 
 class _File:
-    """One connection, of one thread; opened anew after an error, and when its file is another."""
+    """One connection, of one thread; opened anew after an error, and when its file is another.
 
-    def __init__(self, path: Path, steps: schema.Steps) -> None:
+    The file is made at the start only. Later one that is gone may be on a disk that comes back:
+    what went into a new one would vanish then.
+    """
+
+    def __init__(self, path: Path, steps: schema.Steps, *, may_make: bool) -> None:
         self._path = path
         self._steps = steps
+        self._may_make = may_make
         self._db: sqlite3.Connection | None = None
+        self._lock: FileLock | None = None
         self._identity: tuple[int, int] | None = None
 
     def connection(self) -> sqlite3.Connection:
         """The open database."""
         if self._db is not None and self._identity != _identity(self._path):
             # Removed or replaced: what is written to the old one could never be read again.
-            log.error("%s is not the file that it was: opening it anew", self._path)
+            log.error("%s is not the file that it was", self._path)
             self.close()
         if self._db is None:
             self._db = self._open()
-            self._identity = _identity(self._path)
+            self._may_make = False
         return self._db
 
-    def close(self) -> None:
-        """Close it."""
-        if self._db is not None:
-            self._db.close()
-            self._db = None
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that writes; on the disk when the context has ended."""
+        db = self.connection()
+        assert self._lock is not None
+        with self._lock.held(BUSY_SECONDS):
+            db.execute("BEGIN IMMEDIATE")
+            yield db
+            db.execute("COMMIT")
 
-    def abandon(self) -> None:
-        """Take back what was begun, and close."""
-        with contextlib.suppress(sqlite3.Error):
-            self.close()
-        self._db = None
+    def close(self) -> None:
+        """Close it; what has been begun is taken back."""
+        if self._db is not None:
+            with contextlib.suppress(sqlite3.Error):
+                self._db.close()
+            self._db = None
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
 
     def _open(self) -> sqlite3.Connection:
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Conversations are nobody else's: SQLite alone would make the file readable for all.
-        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
-        deadline = time.monotonic() + BUSY_SECONDS
-        while True:
-            db = sqlite3.connect(self._path, timeout=BUSY_SECONDS, isolation_level=None)
-            try:
+        if self._may_make:
+            self._make()
+        # Before it is opened: should it be replaced just now, it is opened anew the next time.
+        self._identity = _identity(self._path)
+        if self._identity is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self._path))
+        self._lock = FileLock(self._path.with_name(f"{self._path.name}.lock"))
+        db = sqlite3.connect(self._path, timeout=BUSY_SECONDS, isolation_level=None)
+        try:
+            with self._lock.held(BUSY_SECONDS):
                 _prepare(db, self._path, self._steps)
-                return db
-            except sqlite3.Error as error:
-                db.close()
-                # Two that make a file at once: SQLite does not wait for each of these locks.
-                if not faults.is_busy(error) or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.005)
-            except StoreError:
-                db.close()
-                raise
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def _make(self) -> None:
+        """An empty file for its owner alone: SQLite would make it readable for all.
+
+        A file that is there is not even opened: closing it would end the locks that SQLite holds
+        on it for this process (sqlite.org/howtocorrupt.html, POSIX advisory locks).
+        """
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 
 
 def _prepare(db: sqlite3.Connection, path: Path, steps: schema.Steps) -> None:
@@ -257,13 +249,12 @@ def _prepare(db: sqlite3.Connection, path: Path, steps: schema.Steps) -> None:
         raise StoreError(f"{path} cannot have a write-ahead log: put it on a local disk.")
     db.execute("PRAGMA synchronous = FULL")
     db.execute(f"PRAGMA journal_size_limit = {MAX_WAL_BYTES}")
-    if not schema.steps_left(_pragma(db, "user_version"), steps, str(path)):
+    left = schema.steps_left(_pragma(db, "user_version"), steps, str(path))
+    if not left:
         return
     db.execute("BEGIN IMMEDIATE")
-    # Asked again: another process may have been faster.
-    for step in schema.steps_left(_pragma(db, "user_version"), steps, str(path)):
-        for statement in step:
-            db.execute(statement)
+    for statement in itertools.chain.from_iterable(left):
+        db.execute(statement)
     db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     db.execute(f"PRAGMA user_version = {len(steps)}")
     db.execute("COMMIT")
@@ -289,15 +280,12 @@ def _look_over(db: sqlite3.Connection) -> None:
 def _put(db: sqlite3.Connection, row: Row, now: int) -> None:
     packed = pack(row)
     values = (row.id, row.owner, row.previous_id, row.created_at, now, *packed)
-    if not db.execute(_PUT, values).rowcount:
+    if not db.execute(sql.PUT, values).rowcount:
         raise StoreError(f"The response {row.id} is another key's.")
 
 
 def _get(db: sqlite3.Connection, id: str, owner: str) -> Row | None:
-    found = db.execute(
-        "SELECT previous_id, created_at, items, response FROM responses WHERE id = ? AND owner = ?",
-        (id, owner),
-    ).fetchone()
+    found = db.execute(sql.GET, (id, owner)).fetchone()
     if found is None:
         return None
     previous_id, created_at, *parts = found
@@ -309,13 +297,12 @@ def _get(db: sqlite3.Connection, id: str, owner: str) -> Row | None:
 
 
 def _delete(db: sqlite3.Connection, id: str, owner: str) -> bool:
-    sql = "DELETE FROM responses WHERE id = ? AND owner = ?"
-    return db.execute(sql, (id, owner)).rowcount > 0
+    return db.execute(sql.DELETE, (id, owner)).rowcount > 0
 
 
 def _chain(db: sqlite3.Connection, id: str, owner: str) -> tuple[list[Link], int]:
     """The links, and when the last of them was used."""
-    rows = db.execute(_CHAIN, {"id": id, "owner": owner, "max": MAX_CHAIN}).fetchall()
+    rows = db.execute(sql.CHAIN, {"id": id, "owner": owner, "max": MAX_CHAIN}).fetchall()
     try:
         links = [unpack_link(id, previous_id, items) for id, previous_id, items, _ in rows]
     except Damaged as error:
@@ -327,12 +314,12 @@ def _chain(db: sqlite3.Connection, id: str, owner: str) -> tuple[list[Link], int
 def _droppable(db: sqlite3.Connection, cutoff: Cutoff) -> tuple[list[str], int]:
     """Ends of conversations that may go, and the time before which they were last used."""
     if cutoff.expired_before is not None:
-        rows = db.execute(_ENDS, (cutoff.expired_before, MAX_SWEEP_ROWS)).fetchall()
+        rows = db.execute(sql.ENDS, (cutoff.expired_before, MAX_SWEEP_ROWS)).fetchall()
         if rows:
             return [id for (id,) in rows], cutoff.expired_before
     if _excess(db, cutoff) <= 0:
         return [], 0
-    rows = db.execute(_ENDS, (cutoff.spared_since, MAX_SWEEP_ROWS)).fetchall()
+    rows = db.execute(sql.ENDS, (cutoff.spared_since, MAX_SWEEP_ROWS)).fetchall()
     return [id for (id,) in rows], cutoff.spared_since
 
 
@@ -343,7 +330,7 @@ def _drop(db: sqlite3.Connection, ends: list[str], before: int, cutoff: Cutoff) 
     waiting = list(reversed(ends))
     dropped = 0
     while waiting and dropped < MAX_SWEEP_ROWS and (is_expired or excess > 0):
-        found = db.execute(_DROP, (waiting.pop(), before)).fetchall()
+        found = db.execute(sql.DROP, (waiting.pop(), before)).fetchall()
         for previous_id, size in found:
             dropped += 1
             excess -= size

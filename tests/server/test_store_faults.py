@@ -49,9 +49,7 @@ def taken_away(folder: Path) -> AsyncIterator[None]:
     """The disk with the store is gone for a while."""
     aside = folder.with_name("aside")
     folder.rename(aside)
-    folder.write_text("in the way")
     yield
-    folder.unlink()
     aside.rename(folder)
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from gateway.store import schema
 from gateway.store import sqlite as module
+from gateway.store.lock import FileLock
 from gateway.store.protocol import StoreError
 from gateway.store.sqlite import SqliteStore
 from tests.store.rows import ids, noise, row
@@ -69,7 +70,14 @@ async def test_nobody_else_can_read_the_files(sqlite: SqliteStore) -> None:
     assert folder.stat().st_mode & 0o077 == 0
     modes = {path.name: path.stat().st_mode & 0o077 for path in folder.iterdir()}
     assert modes == dict.fromkeys(
-        ("responses.db", "responses.db-wal", "responses.db-shm", "responses.db.key"), 0
+        (
+            "responses.db",
+            "responses.db-wal",
+            "responses.db-shm",
+            "responses.db.key",
+            "responses.db.lock",
+        ),
+        0,
     )
 
 
@@ -193,8 +201,7 @@ async def test_a_folder_in_the_place_of_the_file(tmp_path: Path) -> None:
 
 async def test_a_key_that_is_none(sqlite: SqliteStore) -> None:
     sqlite.path.with_name("responses.db.key").write_bytes(b"short")
-    with pytest.raises(StoreError, match=r"responses\.db\.key"):
-        await sqlite.sealing_key()
+    assert "responses.db.key holds 5 bytes" in await refused(sqlite.path)
 
 
 # -- what goes wrong later
@@ -216,6 +223,19 @@ async def test_a_locked_file(sqlite: SqliteStore, monkeypatch: pytest.MonkeyPatc
     await store.put(row("d"))
     assert await ids(store, "d") == ["d"]
     await store.close()
+
+
+async def test_another_gateway_that_has_stopped_in_mid_write(
+    sqlite: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await sqlite.put(row("a"))
+    monkeypatch.setattr(module, "BUSY_SECONDS", 0.05)
+    other = FileLock(sqlite.path.with_name("responses.db.lock"))
+    with other.held(0), pytest.raises(StoreError, match="locked"):
+        await sqlite.put(row("b", "a"))
+    await sqlite.put(row("b", "a"))
+    assert await ids(sqlite, "b") == ["a", "b"]
+    other.close()
 
 
 async def test_a_full_disk_refuses_what_is_large_and_keeps_what_it_has(
@@ -247,28 +267,39 @@ async def test_a_full_disk_refuses_what_is_large_and_keeps_what_it_has(
     assert await ids(sqlite, "b") == ["a", "b"]
 
 
-async def test_a_file_that_is_gone_is_made_anew(sqlite: SqliteStore) -> None:
+async def test_a_disk_that_is_gone_and_comes_back(sqlite: SqliteStore, tmp_path: Path) -> None:
     await sqlite.put(row("a"))
-    shutil.rmtree(sqlite.path.parent)
-    await sqlite.put(row("b"))
-    assert await sqlite.get("a", "me") is None
-    with raw(sqlite.path) as db:
-        assert db.execute("SELECT id FROM responses").fetchall() == [("b",)]
-
-
-async def test_a_file_that_comes_back(sqlite: SqliteStore, tmp_path: Path) -> None:
-    await sqlite.put(row("a"))
-    aside = tmp_path / "aside"
-    sqlite.path.parent.rename(aside)
-    sqlite.path.parent.write_text("in the way")
-    with pytest.raises(StoreError):
-        await sqlite.put(row("b"))
-    with pytest.raises(StoreError):
-        await sqlite.chain("a", "me")
-    sqlite.path.parent.unlink()
-    aside.rename(sqlite.path.parent)
+    sqlite.path.parent.rename(tmp_path / "aside")
+    for attempt in (sqlite.put(row("b")), sqlite.chain("a", "me"), sqlite.check()):
+        with pytest.raises(StoreError, match="is gone"):
+            await attempt
+    assert not sqlite.path.parent.exists()
+    (tmp_path / "aside").rename(sqlite.path.parent)
     await sqlite.put(row("b", "a"))
     assert await ids(sqlite, "b") == ["a", "b"]
+
+
+async def test_a_file_that_is_gone_is_not_made_anew_by_a_turn(sqlite: SqliteStore) -> None:
+    await sqlite.put(row("a"))
+    sqlite.path.unlink()
+    with pytest.raises(StoreError, match="is gone"):
+        await sqlite.put(row("b", "a"))
+    assert not sqlite.path.exists()
+
+
+async def test_a_file_that_is_another_is_used(sqlite: SqliteStore, tmp_path: Path) -> None:
+    (tmp_path / "backup").mkdir()
+    backup = tmp_path / "backup" / sqlite.path.name
+    await sqlite.put(row("a"))
+    with raw(sqlite.path) as db, raw(backup) as copy:
+        db.backup(copy)
+    await sqlite.put(row("b", "a"))
+    # With its folder: a write-ahead log that stays behind belongs to the old file.
+    sqlite.path.parent.rename(tmp_path / "aside")
+    backup.parent.rename(sqlite.path.parent)
+    await sqlite.put(row("c", "a"))
+    assert await ids(sqlite, "c") == ["a", "c"]
+    assert await sqlite.get("b", "me") is None
 
 
 @pytest.mark.parametrize("column", ["items", "response"])
