@@ -93,6 +93,8 @@ def repeat(body: Node, least: int, most: int | None) -> Node:
         return EMPTY if least == 0 else NOTHING
     if (least, most) == (1, 1):
         return body
+    if most is None and isinstance(body, Repeat) and (body.least, body.most) == (0, 1):
+        return Repeat(body.body, 0, None)  # (x?)*, (x?)+
     if isinstance(body, Repeat) and most is body.most is None and max(least, body.least) <= 1:
         return Repeat(body.body, min(least, body.least), None)  # (x*)*, (x+)*, (x*)+, (x+)+
     return Repeat(body, least, most)

@@ -39,7 +39,7 @@ from gateway.grammar.rows import Parser, Row
 from gateway.grammar.rules import START
 
 # Codex's has under 1 KB. Servers compile a pattern for every request, some of them slowly.
-MAX_PATTERN_CHARS = 8 * 1024
+MAX_PATTERN_BYTES = 8 * 1024
 # Nodes of the tree before it is written; every one takes at least a character.
 MAX_TREE_WEIGHT = 20_000
 # Steps of the proof, some 5 us each; Codex's takes 2,000.
@@ -64,12 +64,12 @@ def pattern_for(grammar: Grammar) -> PatternResult:
         return PatternResult(None, "a recursive grammar is no regular expression")
     try:
         tree = _Written(parser).tree()
-        _prove(tree, parser)
         text = f"^{_emit(tree, _SEQUENCE)}$"
+        if (size := len(text.encode())) > MAX_PATTERN_BYTES:
+            return PatternResult(None, f"the pattern would have {size} bytes")
+        _prove(tree, parser)
     except (Unsupported, OutOfFuel, RecursionError) as error:
         return PatternResult(None, str(error) or "too costly to prove")
-    if len(text) > MAX_PATTERN_CHARS:
-        return PatternResult(None, f"the pattern has {len(text)} characters")
     return PatternResult(text)
 
 
