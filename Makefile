@@ -53,5 +53,5 @@ $(BIN)/python:
 
 .venv/stamp-peers: pyproject.toml | .venv/stamp-dev
 	@echo "Adding the real peers …"
-	@$(PIP) --editable '.[peers]'
+	@$(PIP) --editable '.[peers,postgres]'
 	@touch $@
