@@ -1,18 +1,25 @@
 """From settings to a server that listens: builds the application, binds it, and takes it down."""
 
+import asyncio
+import contextlib
 import errno
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from types import TracebackType
 from typing import Self
 
 from aiohttp import web
 
 from gateway.config import Config, ConfigError, StoreConfig
-from gateway.server.keys import CONNECTIONS, RELAY, SETTINGS, STORE, TARGETS
+from gateway.server.access import Access, check_exposure
+from gateway.server.credentials import tls_context, upstream_key
+from gateway.server.facts import TurnFacts, log_turn
+from gateway.server.keys import ACCESS, CONNECTIONS, METRICS, RELAY, SETTINGS, STORE, TARGETS
+from gateway.server.metered_store import MeteredStore
+from gateway.server.metrics import Metrics
 from gateway.server.relay import Relay
-from gateway.server.routes import add_routes, api_errors, name_request
+from gateway.server.routes import add_routes, api_errors, guard, name_request, open_now
 from gateway.server.target import Target, Targets
 from gateway.store.choice import choose_store
 from gateway.store.protocol import Store, StoreError
@@ -29,21 +36,24 @@ def build_app(config: Config, environ: Mapping[str, str] = os.environ) -> web.Ap
     Raises:
         ConfigError: a setting that only shows here to be unusable.
     """
+    check_exposure(config)
     _check_profile(config)
     upstream = config.upstream
     client = UpstreamClient(
         upstream.url,
-        _api_key(config, environ),
+        upstream_key(upstream, environ),
         connect_timeout=upstream.connect_timeout,
         idle_timeout=upstream.idle_timeout,
     )
     app = web.Application(
         # Bounds what `read` takes in; `body.decode` bounds what it may become.
         client_max_size=config.server.max_body_bytes,
-        middlewares=[name_request, api_errors],
+        middlewares=[name_request, api_errors, guard],
     )
     app[SETTINGS] = config.server
-    app[STORE] = open_store(config.store, environ)
+    metrics = app[METRICS] = Metrics()
+    app[ACCESS] = Access(config, metrics.count_refusal)
+    app[STORE] = MeteredStore(open_store(config.store, environ), metrics)
     app[TARGETS] = Targets(config, client)
     app[CONNECTIONS] = set()
     app[RELAY] = Relay(
@@ -51,9 +61,12 @@ def build_app(config: Config, environ: Mapping[str, str] = os.environ) -> web.Ap
         app[STORE],
         heartbeat_seconds=config.server.heartbeat_seconds,
         created_after_seconds=config.server.created_after_seconds,
+        admit=app[ACCESS].turn,
+        report=_report_to(metrics),
     )
     add_routes(app)
     app.on_startup.append(_open)
+    app.cleanup_ctx.append(_pulse)
     app.on_cleanup.append(_close)
     return app
 
@@ -120,8 +133,11 @@ class Gateway:
     """
 
     def __init__(self, config: Config, bound: socket.socket | None = None) -> None:
+        if bound is not None and bound.family != socket.AF_UNIX:
+            check_exposure(config, bound.getsockname()[0])
         self.config = config
         self.app = build_app(config)
+        self._tls = tls_context(config.server)
         self._socket = bound
         self._runner = web.AppRunner(
             self.app,
@@ -135,7 +151,9 @@ class Gateway:
         if self._socket is None:
             self._socket = bind(self.config)
         await self._runner.setup()
-        await web.SockSite(self._runner, self._socket, backlog=BACKLOG).start()
+        await web.SockSite(
+            self._runner, self._socket, backlog=BACKLOG, ssl_context=self._tls
+        ).start()
         return self
 
     async def __aexit__(
@@ -150,17 +168,17 @@ class Gateway:
     def url(self) -> str:
         """Where agents connect, without /v1."""
         assert self._socket is not None
-        return url_of(self._socket)
+        return url_of(self._socket, "https" if self._tls else "http")
 
     async def target(self) -> Target:
         """The model server as it is known now."""
         return await self.app[TARGETS].current()
 
 
-def url_of(bound: socket.socket) -> str:
+def url_of(bound: socket.socket, scheme: str = "http") -> str:
     """The URL of a listening socket."""
     host, port = bound.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 async def _open(app: web.Application) -> None:
@@ -168,6 +186,24 @@ async def _open(app: web.Application) -> None:
         await app[STORE].open()
     except StoreError as error:
         raise ConfigError(error.reason) from None
+
+
+def _report_to(metrics: Metrics) -> Callable[[TurnFacts], None]:
+    def report(facts: TurnFacts) -> None:
+        metrics.count_turn(facts)
+        log_turn(facts)
+
+    return report
+
+
+async def _pulse(app: web.Application) -> AsyncIterator[None]:
+    """The loop's lag is measured as long as the application lives."""
+    connections = app[CONNECTIONS]
+    task = asyncio.create_task(app[METRICS].pulse(lambda: open_now(connections)))
+    yield
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
 
 
 async def _close(app: web.Application) -> None:
@@ -181,19 +217,6 @@ def _check_profile(config: Config) -> None:
         load_profile("default" if name == "auto" else name, config.profile)
     except ValueError as error:
         raise ConfigError(str(error)) from None
-
-
-def _api_key(config: Config, environ: Mapping[str, str]) -> str:
-    name = config.upstream.api_key_env
-    if not name:
-        return ""
-    key = environ.get(name, "")
-    if not key:
-        raise ConfigError(
-            f"The environment variable {name} (upstream.api_key_env) is empty: "
-            "export it with the model server's key."
-        )
-    return key
 
 
 def _why_not_bound(host: str, port: int, error: OSError) -> str:

@@ -9,10 +9,13 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import click
 import msgspec
@@ -22,6 +25,11 @@ from rich.text import Text
 from gateway import __version__
 from gateway.app import Gateway, bind, build_app, check_store
 from gateway.config import CONFIG_VARIABLE, Config, ConfigError, load
+from gateway.server.credentials import upstream_key
+from gateway.server.keyfile import add_key, expiry
+from gateway.server.logs import set_up
+from gateway.server.metrics import share_between_workers
+from gateway.server.redact import redactor
 from gateway.server.target import Target
 from gateway.server.workers import run_workers
 from gateway.upstream.client import UpstreamClient
@@ -57,6 +65,10 @@ def main() -> None:
     help="Where responses are kept: memory, sqlite:PATH or postgresql://…  [sqlite]",
 )
 @click.option("--workers", type=int, help="Processes that share the port.  [1]")
+@click.option("--keys", metavar="FILE", help="API keys, as 'key new' writes them.  [none]")
+@click.option(
+    "--insecure", is_flag=True, default=None, help="Listen beyond this machine without TLS."
+)
 @click.option(
     "--config",
     "file",
@@ -68,7 +80,7 @@ def serve(file: Path | None, **flags: Any) -> None:
     """Start the gateway."""
     try:
         config = _with_store(load(file, os.environ, flags))
-        _log_to_stderr(config.log.level)
+        set_up(config.log, redactor(*_secrets(config)))
         if config.upstream.url:
             build_app(config)  # its errors belong to the start, before any worker is there
         _run(lambda: check_store(config.store))
@@ -82,6 +94,33 @@ def serve(file: Path | None, **flags: Any) -> None:
         sys.exit(EXIT_USAGE)
 
 
+@main.group()
+def key() -> None:
+    """API keys of those who may use the gateway."""
+
+
+@key.command()
+@click.argument("name")
+@click.option("--keys", metavar="FILE", help="The file that gets its hash.  [access.keys_file]")
+@click.option("--expires", metavar="DATE", help="When it ends: 90d, or a date like 2027-01-31.")
+@click.option("--config", "file", type=click.Path(path_type=Path), envvar=CONFIG_VARIABLE)
+def new(name: str, keys: str | None, expires: str | None, file: Path | None) -> None:
+    """Make a key for NAME, show it this once, and add its hash to the file.
+
+    A gateway that runs takes it within a second. To end a key, take its section out of the file.
+    """
+    try:
+        path = load(file, os.environ, {"keys": keys}).access.keys_file
+        if not path:
+            raise ConfigError("Which file? Name it with --keys FILE, or set access.keys_file.")
+        until = expiry(expires, datetime.now(UTC).date()) if expires else None
+        click.echo(add_key(Path(path), name, until))
+    except ConfigError as error:
+        click.echo(f"responses-gateway: {error}", err=True)
+        sys.exit(EXIT_USAGE)
+    click.echo(f"It is shown only now. {path} has its hash.", err=True)
+
+
 def _serve_by_workers(config: Config, bound: socket.socket) -> None:
     if not config.upstream.url:
         url = _run(_discovered)
@@ -90,9 +129,12 @@ def _serve_by_workers(config: Config, bound: socket.socket) -> None:
         config = _with_upstream(config, url)
     if config.store.url == "memory":
         log.warning("store=memory is per worker: previous_response_id over HTTP may not be found")
-    failed = run_workers(
-        config.server.workers, lambda index: _run(lambda: _serve(config, bound, quiet=index > 0))
-    )
+    with tempfile.TemporaryDirectory(prefix="responses-gateway-metrics-") as folder:
+        share_between_workers(Path(folder))
+        failed = run_workers(
+            config.server.workers,
+            lambda index: _run(lambda: _serve(config, bound, quiet=index > 0)),
+        )
     if failed:
         sys.exit(1)
 
@@ -159,7 +201,7 @@ def _show(console: Console, config: Config, url: str, target: Target, note: str)
     how = f"{target.dialect.path}, profile {target.profile.name}: {found.how}"
     if not found.reachable:
         how += "; it is asked again with each turn"
-    console.print(Text(f"upstream  {config.upstream.url} ({how})"))
+    console.print(Text(f"upstream  {_without_password(config.upstream.url)} ({how})"))
     if note:
         console.print(Text(f"          {note}"))
     console.print(Text(f"models    {', '.join(target.models) or 'none listed'}"))
@@ -189,12 +231,15 @@ def codex_lines(url: str, models: list[str]) -> str:
     )
 
 
-def _log_to_stderr(level: str) -> None:
-    logging.basicConfig(
-        level=level.upper(),
-        format="%(asctime)s %(levelname)s %(name)s %(message)s",
-        stream=sys.stderr,
-    )
+def _secrets(config: Config) -> list[str]:
+    """What must stand in no line of the log, whoever quotes it."""
+    passwords = [urlsplit(url).password or "" for url in (config.upstream.url, config.store.url)]
+    return [upstream_key(config.upstream), *passwords]
+
+
+def _without_password(url: str) -> str:
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
 def _run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:

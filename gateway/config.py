@@ -32,6 +32,10 @@ IDLE_TIMEOUT_SECONDS = 1800.0
 SHUTDOWN_SECONDS = 30.0
 # Some 200 000 turns of a coding agent; small for a disk, and no surprise on it.
 MAX_STORE_BYTES = 4 * 1024 * 1024 * 1024
+# Codex holds one socket for each agent; a session with its sub-agents stays far below.
+MAX_SOCKETS = 64
+# Four sockets' worth of the API's own 16; what one model server cannot work on anyway.
+MAX_TURNS = 64
 
 
 class ConfigError(ValueError):
@@ -56,6 +60,9 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     max_body_bytes: Bytes = MAX_MESSAGE_BYTES
     # permessage-deflate: 0.5 ms for a 48 KB event, and nothing won on loopback.
     compress: bool = False
+    # PEM files, both or none.
+    tls_cert: str = ""
+    tls_key: str = ""
     # 0: no limit.
     connection_limit_minutes: Annotated[float, Meta(ge=0)] = CONNECTION_LIMIT_MINUTES
     shutdown_seconds: Seconds = SHUTDOWN_SECONDS
@@ -70,10 +77,28 @@ class UpstreamConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     profile: str = "auto"
     # The NAME of an environment variable: a key stands in no file of ours.
     api_key_env: str = ""
+    # …or a file with nothing but the key; a bare name is looked for in $CREDENTIALS_DIRECTORY (systemd).
+    api_key_file: str = ""
     # Public model name -> the model server's name. Other names go through as they are.
     model: dict[str, str] = {}
     connect_timeout: Seconds = CONNECT_TIMEOUT_SECONDS
     idle_timeout: Seconds = IDLE_TIMEOUT_SECONDS
+
+
+class AccessConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who may use it."""
+
+    # Hashes of API keys, as `responses-gateway key new` writes them. "": no keys, this machine only.
+    keys_file: str = ""
+    # Listen on another address without TLS: a proxy or the network encrypts.
+    insecure: bool = False
+    # Names under which clients reach it, beside loopback and its own address (DNS rebinding).
+    hosts: list[str] = []
+    # Web pages that may use it, such as https://chat.example.com.
+    origins: list[str] = []
+    # Of one key, in one worker process; a key's own values go before. 0: no limit.
+    max_sockets: Annotated[int, Meta(ge=0)] = MAX_SOCKETS
+    max_turns: Annotated[int, Meta(ge=0)] = MAX_TURNS
 
 
 class ToolsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -103,6 +128,7 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """What is written to stderr."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["human", "json"] = "human"
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -112,6 +138,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     upstream: UpstreamConfig = UpstreamConfig()
     # Overrides of the upstream profile, checked by `upstream.profiles`.
     profile: dict[str, Any] = {}
+    access: AccessConfig = AccessConfig()
     tools: ToolsConfig = ToolsConfig()
     store: StoreConfig = StoreConfig()
     log: LogConfig = LogConfig()
@@ -126,6 +153,8 @@ FLAGS: dict[str, tuple[str, str]] = {
     "upstream_api": ("upstream", "api"),
     "profile": ("upstream", "profile"),
     "store": ("store", "url"),
+    "keys": ("access", "keys_file"),
+    "insecure": ("access", "insecure"),
 }
 # Read by the command line itself; it is no key of the file.
 CONFIG_VARIABLE = ENV_PREFIX + "CONFIG"
@@ -240,10 +269,11 @@ def _variables() -> dict[str, tuple[str, str]]:
 
 
 def _convert(text: str, section: str, key: str, name: str) -> Any:
-    """The text of a variable as the type of its key. Tables are written as JSON."""
+    """The text of a variable as the type of its key. Tables and lists are written as JSON."""
     wanted = _fields(_fields(Config)[section])[key]
     try:
-        value = msgspec.json.decode(text) if text.startswith("{") else text
+        is_json = wanted is not str and text.startswith(("{", "["))  # [::1] is a host
+        value = msgspec.json.decode(text) if is_json else text
         return msgspec.to_builtins(msgspec.convert(value, wanted, strict=False))
     except (msgspec.ValidationError, msgspec.DecodeError) as error:
         raise ConfigError(f"Bad value in {name}: {error}.") from None

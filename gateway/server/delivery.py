@@ -1,6 +1,7 @@
 """What one turn has to say, on its way to the client: in order, and never silent for long."""
 
 import asyncio
+import time
 from contextlib import suppress
 from typing import Protocol
 
@@ -50,6 +51,13 @@ class Delivery:
         self._sending = asyncio.Lock()
         self._beating: asyncio.Task[None] | None = None
         self.is_live = sink.is_live
+        # When the model server's first bytes came (`time.monotonic`).
+        self.heard_at: float | None = None
+
+    def hear(self) -> None:
+        """The model server has said something."""
+        if self.heard_at is None:
+            self.heard_at = time.monotonic()
 
     async def flush(self) -> None:
         """Send what is ready; returns when the transport has room again (back-pressure)."""

@@ -6,7 +6,7 @@ from aiohttp import web
 
 from gateway.server.body import read_json
 from gateway.server.delivery import ClientGone
-from gateway.server.keys import OWNER, RELAY, REQUEST_ID, SETTINGS
+from gateway.server.keys import BODY_LIMIT, OWNER, RELAY, REQUEST_ID
 from gateway.server.relay import Outcome, Parent
 from gateway.wire.json import JSON, dumps
 from gateway.wire.request import check_request
@@ -26,10 +26,10 @@ async def create_response(request: web.Request) -> web.StreamResponse:
     """`POST /v1/responses`."""
     relay = request.app[RELAY]
     owner = request[OWNER]
-    body = check_request(await read_json(request, request.app[SETTINGS].max_body_bytes))
+    body = check_request(await read_json(request, request[BODY_LIMIT]))
     previous_id = body.get("previous_response_id")
     parent = await relay.stored_parent(previous_id, owner) if previous_id else Parent()
-    label = f"http {request[REQUEST_ID]}"
+    label = f"{'sse' if body.get('stream') else 'json'} {request[REQUEST_ID]}"
     if not body.get("stream"):
         return _blocking(await relay.serve(body, parent, _End(), owner=owner, label=label))
     sink = _SSESink(request)

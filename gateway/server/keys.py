@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from gateway.config import ServerConfig
+from gateway.server.access import Access
+from gateway.server.metrics import Metrics
 from gateway.server.relay import Relay
 from gateway.server.target import Targets
 from gateway.store.protocol import Store
@@ -16,10 +18,14 @@ RELAY = web.AppKey("relay", Relay)
 STORE: web.AppKey[Store] = web.AppKey("store")
 TARGETS = web.AppKey("targets", Targets)
 SETTINGS = web.AppKey("settings", ServerConfig)
+ACCESS = web.AppKey("access", Access)
+METRICS = web.AppKey("metrics", Metrics)
 # The sockets that are open, to be told when the gateway leaves.
 CONNECTIONS: "web.AppKey[set[Connection]]" = web.AppKey("connections")
 
 # Whose request it is. Everybody is "" until keys are asked for.
 OWNER = web.RequestKey("owner", str)
+# How large its body may be.
+BODY_LIMIT = web.RequestKey("body_limit", int)
 # Its `x-request-id`.
 REQUEST_ID = web.RequestKey("request_id", str)

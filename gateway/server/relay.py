@@ -9,12 +9,15 @@ import logging
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 import msgspec
 
 from gateway.errors import GatewayError, InternalError, RequestError, UpstreamError
 from gateway.server.delivery import ClientGone, Delivery, Sink
+from gateway.server.facts import Report, facts_of, log_turn, turn_ids
 from gateway.server.formats import Formats
+from gateway.server.logs import TURN_IDS
 from gateway.server.target import Target, Targets
 from gateway.store.health import StoreHealth
 from gateway.store.protocol import Row, Store, StoreError
@@ -56,6 +59,8 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 Remember = Callable[[Parent | None], None]
+# From an owner to what holds a place for one of its turns; entering it may raise a 429.
+Admit = Callable[[str], AbstractContextManager[None]]
 
 
 class Relay:
@@ -66,6 +71,8 @@ class Relay:
         store: what outlives a turn.
         heartbeat_seconds: a live stream is never silent for longer.
         created_after_seconds: a live stream begins after so long, come what may.
+        admit: bounds the turns of one owner.
+        report: is told of each turn when it has ended.
     """
 
     def __init__(
@@ -75,12 +82,16 @@ class Relay:
         *,
         heartbeat_seconds: float,
         created_after_seconds: float,
+        admit: Admit = lambda owner: nullcontext(),
+        report: Report = log_turn,
     ) -> None:
         self._targets = targets
         self._store = store
         self.store_health = StoreHealth(store)
         self._heartbeat = heartbeat_seconds
         self._created_after = created_after_seconds
+        self._admit = admit
+        self._report = report
         self._draining: set[asyncio.Task[None]] = set()
         self._sealer: Sealer | None = None
         self._formats = Formats()
@@ -117,13 +128,29 @@ class Relay:
             parent: what it continues.
             sink: where its events go.
             owner: the API key's id.
-            label: names the connection in the log.
+            label: transport and id of the connection, for the log.
             remember: is told what can be continued (None: nothing), before the client knows.
 
         Raises:
             GatewayError: it failed before anything was sent; afterwards it never raises one.
             ClientGone: nobody listens any more. The upstream has been stopped.
         """
+        ids = TURN_IDS.set(turn_ids(label, request))
+        try:
+            with self._admit(owner):
+                return await self._serve(request, parent, sink, owner, label, remember)
+        finally:
+            TURN_IDS.reset(ids)
+
+    async def _serve(
+        self,
+        request: JSON,
+        parent: Parent,
+        sink: Sink,
+        owner: str,
+        label: str,
+        remember: Remember,
+    ) -> Outcome:
         began = time.monotonic()
         _refuse_unsupported(request)
         target = await self._targets.current()
@@ -139,7 +166,16 @@ class Relay:
             raise
         finally:
             delivery.stop()
-            _log_turn(turn, label, time.monotonic() - began)
+            first = delivery.heard_at
+            self._report(
+                facts_of(
+                    turn,
+                    transport=label.partition(" ")[0],
+                    upstream=target.host,
+                    seconds=time.monotonic() - began,
+                    first_event_seconds=None if first is None else first - began,
+                )
+            )
         return Outcome(turn.response, turn.error)
 
     async def _sealing(self) -> Sealer:
@@ -245,6 +281,7 @@ async def _read(answer: Answer, turn: Turn, target: Target, delivery: Delivery) 
     reader = target.dialect.reader(answer.content_type)
     try:
         async for chunk in answer.chunks():
+            delivery.hear()
             for event in reader.feed(chunk):
                 turn.receive(event)
             if turn.is_done or turn.goes_on:

@@ -7,8 +7,19 @@ from aiohttp import web
 
 from gateway.codex.catalog import catalog
 from gateway.errors import GatewayError, RequestError
+from gateway.server.access import OPEN_PATHS
 from gateway.server.http import create_response, json_response
-from gateway.server.keys import CONNECTIONS, OWNER, RELAY, REQUEST_ID, TARGETS
+from gateway.server.keys import (
+    ACCESS,
+    BODY_LIMIT,
+    CONNECTIONS,
+    METRICS,
+    OWNER,
+    RELAY,
+    REQUEST_ID,
+    SETTINGS,
+    TARGETS,
+)
 from gateway.server.relay import new_id, public_error
 from gateway.server.stored import delete_response, get_response, list_input_items
 from gateway.server.websocket import Connection, open_socket
@@ -44,6 +55,20 @@ async def readyz(request: web.Request) -> web.Response:
     return json_response({"status": "ok"})
 
 
+async def show_metrics(request: web.Request) -> web.Response:
+    """`GET /metrics`, for Prometheus."""
+    connections: set[Connection] = request.app[CONNECTIONS]
+    metrics = request.app[METRICS]
+    metrics.show_open(*open_now(connections))
+    body, content_type = metrics.page(request.headers.get("Accept", ""))
+    return web.Response(body=body, headers={"Content-Type": content_type})
+
+
+def open_now(connections: set[Connection]) -> tuple[int, int]:
+    """How many sockets are open, and how many lanes they have."""
+    return len(connections), sum(connection.lanes for connection in connections)
+
+
 ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("POST", "/v1/responses", create_response),
     ("GET", "/v1/responses", open_socket),
@@ -53,14 +78,28 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", "/v1/models", list_models),
     ("GET", "/healthz", healthz),
     ("GET", "/readyz", readyz),
+    ("GET", "/metrics", show_metrics),
 )
 
 
 @web.middleware
 async def name_request(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Give the request its id and its owner."""
+    """Give the request its id."""
     request[REQUEST_ID] = new_id("req")
-    request[OWNER] = ""
+    return await handler(request)
+
+
+@web.middleware
+async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Give the request its owner, or turn it away before anything of it is read."""
+    access = request.app[ACCESS]
+    grant = access.enter(request)
+    request[OWNER] = grant.owner
+    limit = request.app[SETTINGS].max_body_bytes
+    request[BODY_LIMIT] = min(limit, grant.max_body_bytes or limit)
+    if "Upgrade" in request.headers and request.path not in OPEN_PATHS:
+        with access.socket(grant.owner):
+            return await handler(request)
     return await handler(request)
 
 

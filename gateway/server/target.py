@@ -35,6 +35,7 @@ class Target:
         self.found = found
         self.profile = profile_of(config, found)
         self.dialect = make_dialect(self.profile)
+        self.host = client.host
         self._client = client
         self._models = config.upstream.model
         self._tools = _tool_options(config, self.profile)
@@ -86,7 +87,7 @@ class Target:
         if answer.status == 200:
             return answer
         try:
-            text = await answer.read()
+            text = self._client.without_key(await answer.read())
         finally:
             answer.close()
         raise read_error(self.profile, answer.status, answer.headers, text)

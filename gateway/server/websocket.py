@@ -16,7 +16,7 @@ from aiohttp.abc import AbstractStreamWriter
 from gateway.errors import GatewayError, RequestError
 from gateway.server.body import parse
 from gateway.server.delivery import ClientGone
-from gateway.server.keys import CONNECTIONS, OWNER, RELAY, REQUEST_ID, SETTINGS
+from gateway.server.keys import BODY_LIMIT, CONNECTIONS, OWNER, RELAY, REQUEST_ID, SETTINGS
 from gateway.server.lane import Lane
 from gateway.server.relay import Parent, Relay, public_error
 from gateway.wire.json import JSON, dumps
@@ -42,7 +42,8 @@ _ENVELOPE = ("type", "stream_id", "stream", "stream_options")
 async def open_socket(request: web.Request) -> web.StreamResponse:
     """`GET /v1/responses` with an upgrade."""
     settings = request.app[SETTINGS]
-    socket = _Socket(settings.max_message_bytes, compress=settings.compress)
+    max_bytes = min(settings.max_message_bytes, request[BODY_LIMIT])
+    socket = _Socket(max_bytes, compress=settings.compress)
     if not socket.can_prepare(request):
         raise RequestError(
             "GET /v1/responses opens a WebSocket; send POST /v1/responses for HTTP.",
@@ -50,14 +51,14 @@ async def open_socket(request: web.Request) -> web.StreamResponse:
             headers={"Upgrade": "websocket"},
         )
     # Codex 0.171 takes a larger request over HTTP by itself when it knows the limit.
-    socket.headers["x-codex-websocket-max-message-bytes"] = str(settings.max_message_bytes)
+    socket.headers["x-codex-websocket-max-message-bytes"] = str(max_bytes)
     await socket.prepare(request)
     connection = Connection(
         socket,
         request.app[RELAY],
         owner=request[OWNER],
         label=f"ws {request[REQUEST_ID]}",
-        max_message_bytes=settings.max_message_bytes,
+        max_message_bytes=max_bytes,
     )
     connections = request.app[CONNECTIONS]
     connections.add(connection)
@@ -134,6 +135,11 @@ class Connection:
         # Set once the connection is to end as soon as no lane is busy: what a new create is told.
         self._refusal: GatewayError | None = None
         self._closing: asyncio.Task[None] | None = None
+
+    @property
+    def lanes(self) -> int:
+        """How many lanes it has, the default one included."""
+        return len(self._lanes)
 
     async def run(self, limit_seconds: float) -> None:
         """Serve the socket until either side closes it. 0 is no limit."""

@@ -8,6 +8,9 @@ from types import FrameType
 
 log = logging.getLogger(__name__)
 
+# What each worker answers by itself: they change the level of its log.
+PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
+
 
 def run_workers(count: int, work: Callable[[int], None]) -> bool:
     """Fork `count` workers and wait until all have ended.
@@ -33,6 +36,13 @@ def run_workers(count: int, work: Callable[[int], None]) -> bool:
 
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, end)
+
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        for pid in pids:
+            os.kill(pid, number)
+
+    for number in PASSED_ON:
+        signal.signal(number, pass_on)
     has_failed = False
     while pids:
         pid, status = os.waitpid(-1, 0)

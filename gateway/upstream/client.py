@@ -172,6 +172,7 @@ class UpstreamClient:
             "Accept-Encoding": "identity",
             "User-Agent": f"responses-gateway/{__version__}",
         }
+        self._api_key = api_key.encode()
         if api_key:
             self._headers["Authorization"] = f"Bearer {api_key}"
         # No sock_read: aiohttp makes a timer for every chunk then, dearer than the reading. `Silence` has one.
@@ -221,6 +222,10 @@ class UpstreamClient:
             return answer.status, answer.headers, loads(body)
         except MalformedJSON:
             return answer.status, answer.headers, None
+
+    def without_key(self, body: bytes) -> bytes:
+        """An error's body without our key: some servers quote the key that they refuse."""
+        return body.replace(self._api_key, b"[hidden]") if self._api_key else body
 
     async def close(self) -> None:
         """Close every connection."""
