@@ -25,8 +25,8 @@ async def test_what_a_live_conversation_stands_on_stays() -> None:
 
 async def test_the_bytes_are_bounded() -> None:
     store = MemoryStore(max_bytes=2000)
-    await store.put(row("a", text=noise(2200)))
-    await store.put(row("b", text=noise(2200)))
+    await store.put(row("a", text=noise(1500)))
+    await store.put(row("b", text=noise(1500)))
     assert await there(store, "a", "b") == ["b"]
     await store.put(row("b", text="short"))
     await store.put(row("c", text="short"))
