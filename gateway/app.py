@@ -13,9 +13,19 @@ from aiohttp import web
 
 from gateway.config import Config, ConfigError, StoreConfig
 from gateway.server.access import Access, check_exposure
+from gateway.server.background import Background
 from gateway.server.credentials import tls_context, upstream_key
 from gateway.server.facts import TurnFacts, log_turn
-from gateway.server.keys import ACCESS, CONNECTIONS, METRICS, RELAY, SETTINGS, STORE, TARGETS
+from gateway.server.keys import (
+    ACCESS,
+    BACKGROUND,
+    CONNECTIONS,
+    METRICS,
+    RELAY,
+    SETTINGS,
+    STORE,
+    TARGETS,
+)
 from gateway.server.metered_store import MeteredStore
 from gateway.server.metrics import Metrics
 from gateway.server.relay import Relay
@@ -64,6 +74,7 @@ def build_app(config: Config, environ: Mapping[str, str] = os.environ) -> web.Ap
         admit=app[ACCESS].turn,
         report=_report_to(metrics),
     )
+    app[BACKGROUND] = Background(app[RELAY], app[STORE])
     add_routes(app)
     app.on_startup.append(_open)
     app.cleanup_ctx.append(_pulse)
@@ -207,6 +218,7 @@ async def _pulse(app: web.Application) -> AsyncIterator[None]:
 
 
 async def _close(app: web.Application) -> None:
+    await app[BACKGROUND].close(app[SETTINGS].shutdown_seconds)
     await app[RELAY].close()
 
 

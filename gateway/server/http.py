@@ -4,10 +4,12 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
+from gateway.server.background import Run
 from gateway.server.body import read_json
 from gateway.server.delivery import ClientGone
-from gateway.server.keys import BODY_LIMIT, OWNER, RELAY, REQUEST_ID
-from gateway.server.relay import Outcome, Parent
+from gateway.server.keys import BACKGROUND, BODY_LIMIT, OWNER, RELAY, REQUEST_ID
+from gateway.server.parent import Parent
+from gateway.server.relay import Outcome
 from gateway.wire.json import JSON, dumps
 from gateway.wire.request import check_request
 from gateway.wire.sse import encode_event
@@ -30,8 +32,11 @@ async def create_response(request: web.Request) -> web.StreamResponse:
     previous_id = body.get("previous_response_id")
     parent = await relay.stored_parent(previous_id, owner) if previous_id else Parent()
     label = f"{'sse' if body.get('stream') else 'json'} {request[REQUEST_ID]}"
+    if body.get("background"):
+        run = await request.app[BACKGROUND].start(body, parent, owner=owner, label=label)
+        return await follow(request, run, 0) if body.get("stream") else json_response(run.response)
     if not body.get("stream"):
-        return _blocking(await relay.serve(body, parent, _End(), owner=owner, label=label))
+        return _blocking(await relay.serve(body, parent, BLOCKING, owner=owner, label=label))
     sink = _SSESink(request)
     try:
         await relay.serve(body, parent, sink, owner=owner, label=label)
@@ -39,6 +44,19 @@ async def create_response(request: web.Request) -> web.StreamResponse:
     except (ClientGone, ConnectionError):
         pass  # nobody is there to be told
     return sink.response
+
+
+async def follow(request: web.Request, run: Run, number: int) -> web.StreamResponse:
+    """The events of a background response from this number on; leaving them does not end it."""
+    response = web.StreamResponse(headers=SSE_HEADERS)
+    await response.prepare(request)
+    try:
+        async for events in run.follow(number):
+            await response.write(events)
+        await response.write_eof()
+    except ConnectionError:
+        pass  # nobody is there to be told
+    return response
 
 
 def json_response(
@@ -60,6 +78,9 @@ class _End:
 
     def abort(self) -> None:
         """Nothing is sent, so nothing can be stuck."""
+
+
+BLOCKING = _End()
 
 
 class _SSESink:

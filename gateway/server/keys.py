@@ -6,6 +6,7 @@ from aiohttp import web
 
 from gateway.config import ServerConfig
 from gateway.server.access import Access
+from gateway.server.background import Background
 from gateway.server.metrics import Metrics
 from gateway.server.relay import Relay
 from gateway.server.target import Targets
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from gateway.server.websocket import Connection
 
 RELAY = web.AppKey("relay", Relay)
+BACKGROUND = web.AppKey("background", Background)
 STORE: web.AppKey[Store] = web.AppKey("store")
 TARGETS = web.AppKey("targets", Targets)
 SETTINGS = web.AppKey("settings", ServerConfig)

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
 
 import msgspec
@@ -18,12 +18,12 @@ from gateway.server.delivery import ClientGone, Delivery, Sink
 from gateway.server.facts import Report, facts_of, log_turn, turn_ids
 from gateway.server.formats import Formats
 from gateway.server.logs import TURN_IDS
+from gateway.server.parent import Parent, parent_of, row_of
 from gateway.server.target import Target, Targets
 from gateway.store.health import StoreHealth
-from gateway.store.protocol import Row, Store, StoreError
+from gateway.store.protocol import Store, StoreError
 from gateway.store.sealing import KeySealer
 from gateway.turn.compaction import NO_SEALER, Sealer
-from gateway.turn.history import History
 from gateway.turn.state import TurnState
 from gateway.turn.turn import Turn
 from gateway.upstream.client import Answer
@@ -31,24 +31,14 @@ from gateway.wire.json import JSON
 
 log = logging.getLogger(__name__)
 
-# Fields that would change what the client gets and that nothing here can honour.
-UNSUPPORTED = ("background", "conversation", "prompt")
+# Fields that would change what the client gets and that nothing here can honour; what can be done instead.
+UNSUPPORTED = {
+    "background": " over WebSocket. Use POST /v1/responses.",
+    "conversation": " by this gateway. Continue with previous_response_id.",
+    "prompt": " by this gateway. Send its text in 'instructions' and 'input'.",
+}
 
 _CONTINUABLE = (TurnState.COMPLETED, TurnState.INCOMPLETE)
-
-
-class Parent(msgspec.Struct, frozen=True):
-    """What a request continues.
-
-    Attributes:
-        id: of the response; None at the start of a chain.
-        history: what was said until then.
-        is_stored: the store has it.
-    """
-
-    id: str | None = None
-    history: History = History()
-    is_stored: bool = False
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -59,6 +49,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 Remember = Callable[[Parent | None], None]
+Begun = Callable[[Turn], Awaitable[None]]
 # From an owner to what holds a place for one of its turns; entering it may raise a 429.
 Admit = Callable[[str], AbstractContextManager[None]]
 
@@ -102,14 +93,7 @@ class Relay:
         Raises:
             RequestError: `previous_response_not_found`.
         """
-        rows = await self._store.chain(id, owner)
-        if not rows:
-            raise not_found(id)
-        turns: list[tuple[list[JSON], list[JSON]]] = []
-        for row in rows:
-            turns.append((row.prefix, []))
-            turns.append(([] if row.starts_over else row.input, row.given))
-        return Parent(id=id, history=History.from_rows(turns), is_stored=True)
+        return parent_of(id, await self._store.chain(id, owner))
 
     async def serve(
         self,
@@ -120,6 +104,7 @@ class Relay:
         owner: str,
         label: str,
         remember: Remember = lambda parent: None,
+        begun: Begun | None = None,
     ) -> Outcome:
         """Answer one request.
 
@@ -130,6 +115,7 @@ class Relay:
             owner: the API key's id.
             label: transport and id of the connection, for the log.
             remember: is told what can be continued (None: nothing), before the client knows.
+            begun: is told of the turn before it runs. With it the turn runs in the background.
 
         Raises:
             GatewayError: it failed before anything was sent; afterwards it never raises one.
@@ -138,7 +124,7 @@ class Relay:
         ids = TURN_IDS.set(turn_ids(label, request))
         try:
             with self._admit(owner):
-                return await self._serve(request, parent, sink, owner, label, remember)
+                return await self._serve(request, parent, sink, owner, label, remember, begun)
         finally:
             TURN_IDS.reset(ids)
 
@@ -150,14 +136,17 @@ class Relay:
         owner: str,
         label: str,
         remember: Remember,
+        begun: Begun | None,
     ) -> Outcome:
         began = time.monotonic()
-        _refuse_unsupported(request)
+        _refuse_unsupported(request, in_background=begun is not None)
         target = await self._targets.current()
         await self._formats.ready(request, target.tool_options)
         turn = _new_turn(request, parent, target, await self._sealing())
         delivery = Delivery(turn, sink, self._heartbeat)
         try:
+            if begun is not None:
+                await begun(turn)
             await self._run(request, turn, target, delivery)
             remember(await self._keep(request, turn, parent, owner))
             await delivery.flush()
@@ -262,7 +251,7 @@ class Relay:
         history = turn.next_history()
         is_stored = request.get("store") is not False
         if is_stored:
-            is_stored = await self.store_health.keep(_row(turn, parent, history, owner))
+            is_stored = await self.store_health.keep(row_of(turn, parent, history, owner))
             if not is_stored:
                 turn.not_stored()
         return Parent(id=turn.response["id"], history=history, is_stored=is_stored)
@@ -301,15 +290,6 @@ def is_warm_up(request: JSON) -> bool:
     return request.get("generate") is False or prewarm
 
 
-def not_found(id: str) -> RequestError:
-    """The documented error of a continuation that is not there."""
-    return RequestError(
-        f"Previous response with id '{id}' not found.",
-        code="previous_response_not_found",
-        param="previous_response_id",
-    )
-
-
 def new_id(prefix: str) -> str:
     """An id that nobody can guess: a stored response is read by its id."""
     return f"{prefix}_{secrets.token_hex(16)}"
@@ -327,11 +307,11 @@ def _new_turn(request: JSON, parent: Parent, target: Target, sealer: Sealer) -> 
         raise public_error(cause) from None
 
 
-def _refuse_unsupported(request: JSON) -> None:
-    for name in UNSUPPORTED:
-        if request.get(name):
+def _refuse_unsupported(request: JSON, *, in_background: bool) -> None:
+    for name, hint in UNSUPPORTED.items():
+        if request.get(name) and not (in_background and name == "background"):
             raise RequestError(
-                f"Unsupported parameter: '{name}' is not supported by this gateway.",
+                f"Unsupported parameter: '{name}' is not supported{hint}",
                 code="unsupported_parameter",
                 param=name,
             )
@@ -344,25 +324,6 @@ def public_error(cause: Exception) -> GatewayError:
     error_id = new_id("err")
     log.error("internal error %s", error_id, exc_info=cause)
     return InternalError(f"Internal error. The gateway's log has it as {error_id}.")
-
-
-def _row(turn: Turn, parent: Parent, history: History, owner: str) -> Row:
-    """This turn's row: what it adds to its parent, and the parent itself when nobody stored that."""
-    before = parent.history.items
-    added = len(turn.new_items) + len(turn.given_output)
-    starts_over = len(history.items) != len(before) + added  # a compaction
-    follows = parent.is_stored and not starts_over
-    return Row(
-        id=turn.response["id"],
-        owner=owner,
-        created_at=turn.response["created_at"],
-        response=turn.response,
-        input=turn.new_items,
-        given=turn.given_output,
-        previous_id=parent.id if follows else None,
-        prefix=[] if follows or starts_over else list(before),
-        starts_over=starts_over,
-    )
 
 
 def _log_turn(turn: Turn, label: str, seconds: float) -> None:

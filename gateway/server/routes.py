@@ -21,7 +21,14 @@ from gateway.server.keys import (
     TARGETS,
 )
 from gateway.server.relay import new_id, public_error
-from gateway.server.stored import delete_response, get_response, list_input_items
+from gateway.server.compact import compact
+from gateway.server.stored import (
+    cancel_response,
+    count_input_tokens,
+    delete_response,
+    get_response,
+    list_input_items,
+)
 from gateway.server.websocket import Connection, open_socket
 
 log = logging.getLogger(__name__)
@@ -72,8 +79,11 @@ def open_now(connections: set[Connection]) -> tuple[int, int]:
 ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("POST", "/v1/responses", create_response),
     ("GET", "/v1/responses", open_socket),
+    ("POST", "/v1/responses/compact", compact),
+    ("POST", "/v1/responses/input_tokens", count_input_tokens),
     ("GET", "/v1/responses/{id}", get_response),
     ("DELETE", "/v1/responses/{id}", delete_response),
+    ("POST", "/v1/responses/{id}/cancel", cancel_response),
     ("GET", "/v1/responses/{id}/input_items", list_input_items),
     ("GET", "/v1/models", list_models),
     ("GET", "/healthz", healthz),
@@ -147,7 +157,7 @@ async def close_sockets(app: web.Application) -> None:
     """At shutdown: idle sockets close now, busy ones after their turn."""
     connections: set[Connection] = app[CONNECTIONS]
     for connection in list(connections):
-        connection.leave()
+        connection.leave(app[SETTINGS].shutdown_seconds)
 
 
 def add_routes(app: web.Application) -> None:

@@ -16,9 +16,18 @@ from aiohttp.abc import AbstractStreamWriter
 from gateway.errors import GatewayError, RequestError
 from gateway.server.body import parse
 from gateway.server.delivery import ClientGone
+from gateway.server.frames import (
+    MAX_NAMED_LANES,
+    connection_limit,
+    inject_failed,
+    steer_failed,
+    too_many_lanes,
+    too_many_waiting,
+)
 from gateway.server.keys import BODY_LIMIT, CONNECTIONS, OWNER, RELAY, REQUEST_ID, SETTINGS
 from gateway.server.lane import Lane
-from gateway.server.relay import Parent, Relay, public_error
+from gateway.server.parent import Parent
+from gateway.server.relay import Relay, public_error
 from gateway.wire.json import JSON, dumps
 from gateway.wire.request import check_request, check_stream_id
 
@@ -26,7 +35,6 @@ log = logging.getLogger(__name__)
 
 # The API's own limits (guide: WebSocket mode).
 MAX_IN_FLIGHT = 16
-MAX_NAMED_LANES = 32
 # Creates that wait on one socket. More is a client that does not listen.
 MAX_WAITING = 256
 # …and what they may hold together, in messages of the largest size.
@@ -135,6 +143,9 @@ class Connection:
         # Set once the connection is to end as soon as no lane is busy: what a new create is told.
         self._refusal: GatewayError | None = None
         self._closing: asyncio.Task[None] | None = None
+        # The one of the connection limit; SDKs connect again after it (openai 3.57).
+        self._close_code = WSCloseCode.GOING_AWAY
+        self._timers: list[asyncio.TimerHandle] = []
 
     @property
     def lanes(self) -> int:
@@ -155,20 +166,34 @@ class Connection:
         finally:
             if timer is not None:
                 timer.cancel()
+            for late in self._timers:
+                late.cancel()
             left = [task for lane in self._lanes.values() for task in lane.cancel()]
             if self._closing is not None:
                 left.append(self._closing)
             await asyncio.gather(*left, return_exceptions=True)
             log.debug("%s closed with code %s", self._label, self._socket.close_code)
 
-    def leave(self) -> None:
-        """The gateway stops: close now, or after the turns that run."""
+    def leave(self, seconds: float) -> None:
+        """The gateway stops: close now, or after the turns that run, or when they had their time."""
         self._refusal = GatewayError("The gateway is shutting down.", status=503)
+        # SDKs connect again after 1012 (openai 3.57), and it says that somebody will be there.
+        self._close_code = WSCloseCode.SERVICE_RESTART
         self._end_when_idle()
+        if self._closing is None:
+            self._timers.append(asyncio.get_running_loop().call_later(seconds, self._cut))
+
+    def _cut(self) -> None:
+        """The turns that run had their time."""
+        if self._closing is None:
+            reason = self._refusal or GatewayError("The gateway is shutting down.", status=503)
+            for lane in self._lanes.values():
+                lane.cancel()
+            self._closing = asyncio.create_task(self._close(reason))
 
     async def _expire(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
-        self._refusal = _connection_limit(seconds)
+        self._refusal = connection_limit(seconds)
         self._end_when_idle()
 
     def _end_when_idle(self, but: Lane | None = None) -> None:
@@ -181,8 +206,7 @@ class Connection:
 
     async def _close(self, reason: GatewayError) -> None:
         await self._fail(reason)
-        # 1001: SDKs connect again after it (openai 3.57).
-        await self._socket.close(code=WSCloseCode.GOING_AWAY)
+        await self._socket.close(code=self._close_code)
 
     async def _receive(self, data: bytes) -> None:
         """One text frame. What is wrong with it costs one error frame, never the socket."""
@@ -219,11 +243,11 @@ class Connection:
         lane = self._lanes.get(stream_id)
         if lane is None:
             if len(self._lanes) > MAX_NAMED_LANES:
-                await self._fail(_too_many_lanes(), stream_id)
+                await self._fail(too_many_lanes(), stream_id)
                 return
             lane = self._lanes[stream_id] = Lane(stream_id, self._answer)
         if not self._has_room(size):
-            await self._fail(_too_many_waiting(), stream_id)
+            await self._fail(too_many_waiting(), stream_id)
             return
         lane.add(frame, size)
 
@@ -234,14 +258,10 @@ class Connection:
         return waiting < MAX_WAITING and held + size <= self._max_waiting_bytes
 
     async def _steer(self, frame: JSON, size: int) -> None:
-        """Steering needs a model that takes input while it speaks; the input goes back."""
-        steer = {key: frame.get(key) for key in ("previous_response_id", "input")}
-        error = {
-            "type": "invalid_request_error",
-            "code": "steering_not_supported",
-            "message": "This gateway does not support steering.",
-        }
-        await self._send({"type": "response.steer.failed", "error": error, "steer": steer})
+        await self._send(steer_failed(frame))
+
+    async def _inject(self, frame: JSON, size: int) -> None:
+        await self._send(inject_failed(frame))
 
     async def _ignore(self, frame: JSON, size: int) -> None:
         """A notice that wants no answer."""
@@ -267,7 +287,7 @@ class Connection:
 
         def remember(parent: Parent | None) -> None:
             if parent is not None:
-                lane.latest = parent
+                lane.keep(parent)
             else:
                 lane.evict(previous_id)
 
@@ -322,31 +342,6 @@ _Handler = Callable[[Connection, JSON, int], Coroutine[Any, Any, None]]
 _HANDLERS: dict[str, _Handler] = {
     "response.create": Connection._create,
     "response.steer": Connection._steer,
+    "response.inject": Connection._inject,
     "response.processed": Connection._ignore,
 }
-
-
-def _connection_limit(seconds: float) -> RequestError:
-    minutes = f"{seconds / 60:g}"
-    return RequestError(
-        f"Responses websocket connection limit reached ({minutes} minutes). "
-        "Create a new websocket connection to continue.",
-        code="websocket_connection_limit_reached",
-    )
-
-
-def _too_many_lanes() -> RequestError:
-    return RequestError(
-        "This WebSocket connection has reached its maximum number of distinct stream IDs "
-        f"({MAX_NAMED_LANES}). Reuse an existing stream_id or open a new WebSocket connection.",
-        code="websocket_stream_limit_reached",
-        param="stream_id",
-    )
-
-
-def _too_many_waiting() -> RequestError:
-    return RequestError(
-        "Too many requests wait on this WebSocket connection. Wait for their responses first.",
-        status=429,
-        code="rate_limit_exceeded",
-    )

@@ -2,7 +2,7 @@
 
 The client ends its input with a `compaction_trigger`; the model is asked for a summary; the answer holds exactly one
 `compaction` item (codex-cli 0.171 accepts nothing else). What must outlive the history travels in the item beside the
-summary: system text, tools that tool_search or `additional_tools` brought in, and calls whose outputs are still to come.
+summary: system text, tools that tool_search or `additional_tools` brought in, calls whose outputs are still to come.
 `context_management` does the same in the middle of a response: the item comes first, then the answer to what is left.
 Sealing is injected, since it needs randomness and a key.
 """

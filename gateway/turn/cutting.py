@@ -41,9 +41,13 @@ def _start_of_tail(items: list[JSON]) -> int:
     """Behind the model's last words, and before every call whose output is in the tail."""
     start = len(items)
     missing: set[tuple[str, str]] = set()
-    while start and (missing or not _is_of_model(items[start - 1])):
+    is_new = True
+    while start:
+        item = items[start - 1]
+        is_new = is_new and not _is_of_model(item)
+        if not is_new and not missing:
+            break
         start -= 1
-        item = items[start]
         kind, call_id = str(item.get("type")), str(item.get("call_id"))
         if kind in _CALL_OF:
             missing.add((_CALL_OF[kind], call_id))

@@ -17,8 +17,8 @@ from gateway.turn import items as flight
 from gateway.turn.compaction import NO_SEALER, Sealer, Summarizer
 from gateway.turn.history import History
 from gateway.turn.request import Lowering, Prepared, prepare
-from gateway.turn.thread import Grown
 from gateway.turn.state import ENDS, ItemState, ItemTrigger, Trigger, TurnState, next_turn_state
+from gateway.turn.thread import Grown
 from gateway.wire import events
 from gateway.wire.json import JSON
 from gateway.wire.response import ended, new_response
@@ -164,9 +164,19 @@ class Turn:
             for event in self._summarizer.begin() if self._summarizer is not None else ():
                 self._take(event)
 
-    def _begin(self) -> None:
+    def queue(self) -> None:
+        """Begins the public stream of a background response before anything else: it has its id, and waits."""
         self.is_started = True
+        self.response = {**self.response, "status": "queued"}
         self._emit([events.lifecycle("created", self.response)])
+        self._emit([events.lifecycle("queued", self.response)])
+
+    def _begin(self) -> None:
+        if self.is_started:
+            self.response = {**self.response, "status": "in_progress"}
+        else:
+            self.is_started = True
+            self._emit([events.lifecycle("created", self.response)])
         self._emit([events.lifecycle("in_progress", self.response)])
 
     def heartbeat(self) -> None:
@@ -264,7 +274,8 @@ class Turn:
         self._emit(public)
         self._judged(slot.item)
         self._slot = None
-        self.output.append(finished)
+        if finished:
+            self.output.append(finished)
         if public and public[-1]["type"] == "response.output_item.done":
             self._given.append(finished)
 
@@ -317,10 +328,9 @@ class Turn:
         """Ends the turn with an error. Before the stream has begun that is all the caller's to say."""
         if self.is_done:
             return
-        is_streaming = self.state is TurnState.STREAMING
         self.error = error
         self._advance(Trigger.FAIL)
-        if is_streaming:
+        if self.is_started:
             self._finish("failed", None, error=error.response_error())
         else:
             self.response = ended(self.response, "failed", [], None, error=error.response_error())

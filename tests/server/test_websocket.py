@@ -410,11 +410,11 @@ async def test_the_gateway_leaves_idle_sockets_at_once_and_busy_ones_after_their
             await upstream.until(lambda it: it.hanging)
             leaving = asyncio.ensure_future(gateway._runner.cleanup())
             assert (await idle.receive_json())["status"] == 503
-            assert (await idle.receive()).data == 1001
+            assert (await idle.receive()).data == 1012
             upstream.release()
             assert (await ws_reply(busy)).response["status"] == "completed"
             assert (await busy.receive_json())["status"] == 503
-            assert (await busy.receive()).data == 1001
+            assert (await busy.receive()).data == 1012
             await leaving
         await idle.close()
         await busy.close()
