@@ -83,7 +83,7 @@ class Lexer(Thompson):
         state = self._starts.get(lexemes)
         if state is None:
             if len(self._starts) >= MAX_CACHED_STARTS:
-                self._starts.clear()
+                self.forget(starts=True)
             state = self._state(self.entries[lexeme] for lexeme in lexemes)
             self._starts[lexemes] = state
         return state
@@ -117,11 +117,11 @@ class Lexer(Thompson):
             state = self._states[key] = State(self, tuple(sorted(alive)), key[1])
         return state
 
-    def forget(self) -> None:
+    def forget(self, *, starts: bool = False) -> None:
         """Begins a fresh cache. States in use stay, without what they knew."""
         self.moves = 0
-        for state in self._states.values():
+        for state in (*self._states.values(), *self._starts.values()):
             state.clear()
-        self._states = {
-            (frozenset(state.alive), state.accepts): state for state in self._starts.values()
-        }
+        self._states.clear()
+        if starts:
+            self._starts.clear()

@@ -167,7 +167,7 @@ class GrammarChecker:
         names = list(dict.fromkeys(lexemes[at].shown for at in sorted(wanted) if at < len(lexemes)))
         if len(names) > MAX_EXPECTED:
             names = [*names[:MAX_EXPECTED], f"{len(names) - MAX_EXPECTED} others"]
-        if behind.accepts if behind is not None else state is row.state and row.accepts:
+        if behind.accepts if behind is not None else self.accepted == 0 and row.accepts:
             names.append("the end of the text")
         expected = " or ".join(names) or "nothing"
         place = f"line {self._line}, column {self._column}"

@@ -100,10 +100,6 @@ def repeat(body: Node, least: int, most: int | None) -> Node:
     return Repeat(body, least, most)
 
 
-def optional(body: Node) -> Node:
-    return body if nullable(body) else alt(body, EMPTY)
-
-
 def literal(text: str) -> Node:
     """A text as it stands; half a surrogate pair is no character, so it matches nothing."""
     return seq(
@@ -122,8 +118,8 @@ def nullable(node: Node, calls: Callable[[str], bool] = lambda rule: False) -> b
             return all(nullable(part, calls) for part in parts)
         case Alt(options):
             return any(nullable(option, calls) for option in options)
-        case Repeat(body, least, _):
-            return least == 0 or nullable(body, calls)
+        case _:
+            return node.least == 0 or nullable(node.body, calls)
 
 
 def weight(node: Node) -> int:

@@ -42,7 +42,7 @@ class Row:
         self.calls: dict[str, list[Item]] = {}  # what follows each rule that begins here
         self.lexemes: frozenset[int] = frozenset()
         self.state: State
-        self.next: dict[frozenset[int], Row | None] = {}  # kept where rows are finitely many
+        self.next: dict[frozenset[int], Row] = {}  # kept where rows are finitely many
 
 
 class _RuleStates(Thompson):
@@ -139,8 +139,8 @@ class Parser:
             self._first = row
         return self._first
 
-    def after(self, row: Row, ended: frozenset[int]) -> Row | None:
-        """The row behind one lexeme, which may be any of `ended`; None when nothing comes of them."""
+    def after(self, row: Row, ended: frozenset[int]) -> Row:
+        """The row behind one lexeme that the row allows; it may be any of `ended`."""
         if ended in row.next:
             return row.next[ended]
         found = self._after(row, ended)
@@ -148,15 +148,13 @@ class Parser:
             row.next[ended] = found
         return found
 
-    def _after(self, row: Row, ended: frozenset[int]) -> Row | None:
+    def _after(self, row: Row, ended: frozenset[int]) -> Row:
         if self.ignored in ended:
             return row  # llguidance: what may be ignored is ignored
         if self.priorities and len(ended) > 1:
             top = max(self.priorities.get(lexeme, 0) for lexeme in ended)
             ended = frozenset(at for at in ended if self.priorities.get(at, 0) == top)
-        kernel = [item for lexeme in ended for item in row.scans.get(lexeme, ())]
-        if not kernel:
-            return None
+        kernel = [item for lexeme in ended for item in row.scans[lexeme]]
         if not self.inline:
             return self._finished(Row(), kernel)
         key = frozenset(state for state, _ in kernel)
@@ -164,6 +162,7 @@ class Parser:
             if len(self._rows) >= MAX_CACHED_ROWS:
                 self._rows.clear()
                 self.first().next.clear()
+                self.lexer.forget(starts=True)
             self._rows[key] = self._finished(Row(), kernel)
         return self._rows[key]
 

@@ -175,11 +175,11 @@ class _Resolver:
                 return (_folded(tree) if ignore_case else tree), len(value) + 1
             case definitions.Span(first, last):
                 return Chars(chars.span(first, last)), 1
-            case definitions.Pattern(body, flags, offset):
+            case _:
                 try:
-                    tree = regex.parse(body, flags)
+                    tree = regex.parse(expr.body, expr.flags)
                 except RegexError as error:
-                    place = offset + error.offset
+                    place = expr.offset + error.offset
                     raise GrammarSyntaxError.at(error.message, self.found.text, place) from None
                 return tree, nodes.weight(tree)
 

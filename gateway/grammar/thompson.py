@@ -36,7 +36,7 @@ class Thompson(ABC):
                 return self._join([self.add(option, self._fork(entry)) for option in options])
             case Repeat(body, least, most):
                 return self._repeat(body, least, most, entry)
-            case Chars() | Token() | Call():
+            case _:
                 return self.leaf(tree, entry)
 
     def _repeat(self, body: Node, least: int, most: int | None, entry: int) -> int:

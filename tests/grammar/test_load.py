@@ -94,6 +94,7 @@ UNCHECKED = [
     ("start: /[a[:nope:]]/", "the character class [:nope:]"),
     ("start: /[a-[b]]/", "a class as the end of a range"),
     ("start: /[a-\\d]/", "a class as the end of a range"),
+    ("start: /\\p{Script=Greek}/", "the Unicode property 'Script=Greek'"),
     ("start: /\\p{Nope}/", "the Unicode property 'Nope'"),
     ("start: /a/l", "the regular expression flag 'l'"),
     ("start: /" + "(" * 31 + "a" + ")" * 31 + "/", "groups nested more than"),
