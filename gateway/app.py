@@ -28,9 +28,11 @@ from gateway.server.keys import (
 )
 from gateway.server.metered_store import MeteredStore
 from gateway.server.metrics import Metrics
+from gateway.server.notify import Describe, State
 from gateway.server.relay import Relay
 from gateway.server.routes import add_routes, api_errors, guard, name_request, open_now
 from gateway.server.target import Target, Targets
+from gateway.server.watching import TurnCount
 from gateway.store.choice import choose_store
 from gateway.store.protocol import Store, StoreError
 from gateway.upstream.client import UpstreamClient
@@ -140,16 +142,17 @@ class Gateway:
 
     Args:
         config: all settings.
-        bound: a listening socket to use; one is bound when it is left out.
+        bound: listening sockets to use; one is bound when there are none.
     """
 
-    def __init__(self, config: Config, bound: socket.socket | None = None) -> None:
-        if bound is not None and bound.family != socket.AF_UNIX:
-            check_exposure(config, bound.getsockname()[0])
+    def __init__(self, config: Config, *bound: socket.socket) -> None:
+        for given in bound:
+            if given.family != socket.AF_UNIX:
+                check_exposure(config, given.getsockname()[0])
         self.config = config
         self.app = build_app(config)
         self._tls = tls_context(config.server)
-        self._socket = bound
+        self._sockets = list(bound)
         self._runner = web.AppRunner(
             self.app,
             handler_cancellation=True,  # a client that has gone stops its upstream
@@ -159,12 +162,11 @@ class Gateway:
         )
 
     async def __aenter__(self) -> Self:
-        if self._socket is None:
-            self._socket = bind(self.config)
+        if not self._sockets:
+            self._sockets = [bind(self.config)]
         await self._runner.setup()
-        await web.SockSite(
-            self._runner, self._socket, backlog=BACKLOG, ssl_context=self._tls
-        ).start()
+        for bound in self._sockets:
+            await web.SockSite(self._runner, bound, backlog=BACKLOG, ssl_context=self._tls).start()
         return self
 
     async def __aexit__(
@@ -178,16 +180,32 @@ class Gateway:
     @property
     def url(self) -> str:
         """Where agents connect, without /v1."""
-        assert self._socket is not None
-        return url_of(self._socket, "https" if self._tls else "http")
+        return url_of(self._sockets[0], "https" if self._tls else "http")
 
     async def target(self) -> Target:
         """The model server as it is known now."""
         return await self.app[TARGETS].current()
 
+    def describe(self) -> Describe:
+        """What says how it goes, whenever it is called; turns are counted from now on."""
+        count = TurnCount()
+        self.app[RELAY].watchers.add(count.begin)
+
+        def state() -> State:
+            sockets, _ = open_now(self.app[CONNECTIONS])
+            target = self.app[TARGETS].known
+            upstream = f"upstream {target.host}" if target is not None else ""
+            if target is not None and not target.found.reachable:
+                upstream += " does not answer"
+            return State(upstream, count.running, sockets)
+
+        return state
+
 
 def url_of(bound: socket.socket, scheme: str = "http") -> str:
-    """The URL of a listening socket."""
+    """The URL of a listening socket; of one in the file system, its path."""
+    if bound.family == socket.AF_UNIX:
+        return f"unix:{bound.getsockname()}"
     host, port = bound.getsockname()[:2]
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 

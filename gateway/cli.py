@@ -11,7 +11,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Callable, Coroutine
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,9 +26,11 @@ from gateway import __version__
 from gateway.app import Gateway, bind, build_app, check_store
 from gateway.config import CONFIG_VARIABLE, Config, ConfigError, load
 from gateway.server.credentials import upstream_key
+from gateway.server.inherited import inherited_sockets
 from gateway.server.keyfile import add_key, expiry
 from gateway.server.logs import set_up
 from gateway.server.metrics import share_between_workers
+from gateway.server.notify import Notifier, State, notifier_of
 from gateway.server.redact import redactor
 from gateway.server.target import Target
 from gateway.server.workers import run_workers
@@ -78,20 +80,25 @@ def main() -> None:
 )
 def serve(file: Path | None, **flags: Any) -> None:
     """Start the gateway."""
-    try:
-        config = _with_store(load(file, os.environ, flags))
-        set_up(config.log, redactor(*_secrets(config)))
-        if config.upstream.url:
-            build_app(config)  # its errors belong to the start, before any worker is there
-        _run(lambda: check_store(config.store))
-        with bind(config) as bound:
+    with ExitStack() as stack:
+        notifier = stack.enter_context(notifier_of(os.environ))
+        try:
+            config = _with_store(load(file, os.environ, flags))
+            set_up(config.log, redactor(*_secrets(config)))
+            if config.upstream.url:
+                build_app(config)  # its errors belong to the start, before any worker is there
+            _run(lambda: check_store(config.store))
+            sockets = inherited_sockets(os.environ) or [bind(config)]
+            for bound in sockets:
+                stack.enter_context(bound)
             if config.server.workers == 1:
-                _run(lambda: _serve(config, bound))
+                _run(lambda: _serve(config, sockets, notifier))
             else:
-                _serve_by_workers(config, bound)
-    except (ConfigError, LocalModelError) as error:
-        click.echo(f"responses-gateway: {error}", err=True)
-        sys.exit(EXIT_USAGE)
+                _serve_by_workers(config, sockets, notifier)
+        except (ConfigError, LocalModelError) as error:
+            notifier.failed(str(error))
+            click.echo(f"responses-gateway: {error}", err=True)
+            sys.exit(EXIT_USAGE)
 
 
 @main.group()
@@ -121,7 +128,7 @@ def new(name: str, keys: str | None, expires: str | None, file: Path | None) -> 
     click.echo(f"It is shown only now. {path} has its hash.", err=True)
 
 
-def _serve_by_workers(config: Config, bound: socket.socket) -> None:
+def _serve_by_workers(config: Config, sockets: list[socket.socket], notifier: Notifier) -> None:
     if not config.upstream.url:
         url = _run(_discovered)
         if url is None:
@@ -133,13 +140,16 @@ def _serve_by_workers(config: Config, bound: socket.socket) -> None:
         share_between_workers(Path(folder))
         failed = run_workers(
             config.server.workers,
-            lambda index: _run(lambda: _serve(config, bound, quiet=index > 0)),
+            lambda index, line: _run(lambda: _serve(config, sockets, line, quiet=index > 0)),
+            notifier,
         )
     if failed:
         sys.exit(1)
 
 
-async def _serve(config: Config, bound: socket.socket, *, quiet: bool = False) -> None:
+async def _serve(
+    config: Config, sockets: list[socket.socket], notifier: Notifier, *, quiet: bool = False
+) -> None:
     """Run until SIGINT or SIGTERM."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -151,7 +161,10 @@ async def _serve(config: Config, bound: socket.socket, *, quiet: bool = False) -
             if url is None:
                 url, note = await _start_local(stack), "embedded: a tiny model, for trying out only"
             config = _with_upstream(config, url)
-        gateway = await stack.enter_async_context(Gateway(config, bound))
+        gateway = Gateway(config, *sockets)
+        describe = gateway.describe() if notifier.is_heard else State
+        await stack.enter_async_context(notifier.telling(describe))
+        await stack.enter_async_context(gateway)
         for name in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(name, stop.set)
         if not quiet:
@@ -160,7 +173,10 @@ async def _serve(config: Config, bound: socket.socket, *, quiet: bool = False) -
                 Text(f"responses-gateway {__version__} listens on {gateway.url}/v1", style="bold")
             )
             _show(console, config, gateway.url, await gateway.target(), note)
+        await gateway.target()  # it has been asked; whether it answers is another matter
+        notifier.ready(describe())
         await stop.wait()
+        notifier.stopping(describe())
         loop.remove_signal_handler(signal.SIGINT)  # a second Ctrl-C ends at once
 
 

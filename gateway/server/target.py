@@ -115,6 +115,11 @@ class Targets:
             self._target = Target(self._config, self._client, found)
         return self._target
 
+    @property
+    def known(self) -> Target | None:
+        """What was known when somebody last asked."""
+        return self._target
+
     async def close(self) -> None:
         """Close the connections."""
         await self._client.close()

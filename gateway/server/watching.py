@@ -170,6 +170,20 @@ class Watchers:
         return Watching(watches)
 
 
+class TurnCount(TurnWatch):
+    """A watcher that only counts the turns that run."""
+
+    def __init__(self) -> None:
+        self.running = 0
+
+    def begin(self, begun: Begun) -> TurnWatch:
+        self.running += 1
+        return self
+
+    def ended(self, error: BaseException | None) -> None:
+        self.running -= 1
+
+
 def caller_of(request: web.Request, *, records: bool) -> Caller:
     """The caller of a request."""
     return Caller(request.path_qs, tuple(request.headers.items()), records)
