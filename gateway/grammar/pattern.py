@@ -1,12 +1,10 @@
 """Writes a regular grammar as one regular expression over JSON-escaped text, for a JSON-Schema `pattern`.
 
-llama.cpp and vLLM match a `pattern` against the string as it stands in the JSON, not against its value: a
-line end is a backslash and an n there (measured: recordings `pattern-constraint-experiment`). So every
-class of characters becomes what may stand for its members:
-
-- a character stands for itself, save `"`, `\\` and control characters;
-- `\\"`, `\\\\`, `\\b`, `\\f`, `\\n`, `\\r`, `\\t` for those that have a short escape; `\\/` too, in a class;
-- `\\u00XX` for the other control characters, in either case. No other `\\u` escape: models write plain text.
+llama.cpp and vLLM 0.32 match a `pattern` against the string as it stands in the JSON, not against its value:
+a line end is a backslash and an n there (measured: recordings `pattern-constraint-experiment`). So every
+class of characters becomes what may stand for its members there (`pattern_text.py`).
+Others match the value, as JSON Schema says (llguidance's schemas; xgrammar 0.2.9 for most patterns): for
+them the same expression is written `over="value"`.
 
 The result uses only what llama.cpp, xgrammar and llguidance all read: groups, alternation, classes of
 characters and ranges, `* + ? {m,n}`, both anchors. Every text that it lets through is valid: that is
@@ -14,18 +12,16 @@ proved by walking both automata, since greedy lexemes can make a grammar smaller
 With `%ignore`, what is ignored may stand between lexemes, not after the last one.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from gateway.grammar import chars, nodes
 from gateway.grammar.automaton import Lexer, State
-from gateway.grammar.chars import CharSet
 from gateway.grammar.load import Grammar
 from gateway.grammar.nodes import (
     EMPTY,
     Alt,
     Call,
-    Chars,
     Node,
     Repeat,
     Seq,
@@ -34,6 +30,7 @@ from gateway.grammar.nodes import (
     repeat,
     seq,
 )
+from gateway.grammar.pattern_text import Over, write
 from gateway.grammar.problems import OutOfFuel, Unsupported
 from gateway.grammar.rows import Parser, Row
 from gateway.grammar.rules import START
@@ -55,8 +52,13 @@ class PatternResult(NamedTuple):
     reason: str = ""
 
 
-def pattern_for(grammar: Grammar) -> PatternResult:
-    """The anchored expression over JSON-escaped text that admits only what the grammar accepts."""
+def pattern_for(grammar: Grammar, over: Over = "escaped") -> PatternResult:
+    """The anchored expression that admits only what the grammar accepts.
+
+    Args:
+        grammar: loaded.
+        over: what the server matches it against, the string as it stands in the JSON, or its value.
+    """
     parser = grammar.parser
     if parser is None:
         return PatternResult(None, grammar.unchecked_reason or "the grammar is not read here")
@@ -64,7 +66,7 @@ def pattern_for(grammar: Grammar) -> PatternResult:
         return PatternResult(None, "a recursive grammar is no regular expression")
     try:
         tree = _Written(parser).tree()
-        text = f"^{_emit(tree, _SEQUENCE)}$"
+        text = f"^{write(tree, over)}$"
         if (size := len(text.encode())) > MAX_PATTERN_BYTES:
             return PatternResult(None, f"the pattern would have {size} bytes")
         _prove(tree, parser)
@@ -212,120 +214,3 @@ def _follow(place: _Place, char: str, parser: Parser) -> _Place | None:
     if next_ours.accepts and not may_end:
         raise Unsupported(_DIFFERS)
     return next_ours, row, next_state
-
-
-# ------------------------------------------------------------------------------------------- the text
-
-# How tightly a piece of an expression holds together.
-_CHOICE, _SEQUENCE, _ATOM = range(3)
-
-_SHORT = {'"': '"', "\\": "\\\\", "/": "/"} | dict(zip("\b\f\n\r\t", "bfnrt", strict=True))
-_CONTROLS = chars.span("\0", "\x1f")
-# Characters that may stand for themselves inside a JSON string (RFC 8259, section 7).
-_PLAIN = chars.minus(chars.ANY, chars.union(_CONTROLS, chars.of('"\\')))
-_SHORT_SET = chars.of("".join(_SHORT))
-_LONG_SET = chars.minus(_CONTROLS, _SHORT_SET)
-_SPECIAL = frozenset("\\^$.|?*+()[]{}")
-
-
-def _emit(node: Node, tightness: int) -> str:
-    match node:
-        case Chars(borders):
-            return _emit_choice(_emit_chars(borders), tightness)
-        case Seq(parts):
-            text = "".join(_emit(part, _SEQUENCE) for part in parts)
-            return f"({text})" if tightness == _ATOM else text
-        case Alt(options):
-            full = [option for option in options if option != EMPTY]
-            if len(full) < len(options):
-                return _emit(Repeat(alt(*full), 0, 1), tightness)
-            return _emit_choice([_emit(option, _CHOICE) for option in full], tightness)
-        case Repeat(body, least, most):
-            text = _emit(body, _ATOM) + _emit_counts(least, most)
-            return f"({text})" if tightness == _ATOM else text
-        case _:
-            raise AssertionError(f"{node} in a pattern")
-
-
-def _emit_counts(least: int, most: int | None) -> str:
-    signs = {(0, None): "*", (1, None): "+", (0, 1): "?"}
-    if (least, most) in signs:
-        return signs[least, most]
-    if least == most:
-        return f"{{{least}}}"
-    return f"{{{least},{'' if most is None else most}}}"
-
-
-def _emit_choice(options: list[str], tightness: int) -> str:
-    text = "|".join(options)
-    if len(options) > 1:
-        return text if tightness == _CHOICE else f"({text})"
-    return f"({text})" if tightness == _ATOM and not _is_unit(text) else text
-
-
-def _is_unit(text: str) -> bool:
-    """One character, escaped or not, or one class: what a quantifier may follow."""
-    return (
-        len(text) == 1
-        or (len(text) == 2 and text[0] == "\\")
-        or (text[0] == "[" and "]" not in text[1:-1].replace("\\]", ""))
-    )
-
-
-def _emit_chars(borders: CharSet) -> list[str]:
-    """What may stand for a member of the set in a JSON string, as alternatives."""
-    options = []
-    plain = chars.intersect(borders, _PLAIN)
-    if plain:
-        options.append(_emit_class(plain))
-    short = chars.intersect(borders, _SHORT_SET)
-    if chars.single(borders) == "/":
-        short = chars.NONE
-    if short:
-        letters = [_SHORT[chr(member)] for member in _members(short)]
-        options.append("\\\\" + (letters[0] if len(letters) == 1 else f"[{''.join(letters)}]"))
-    for high in "01":
-        row = [
-            member
-            for member in _members(chars.intersect(borders, _LONG_SET))
-            if member >> 4 == int(high)
-        ]
-        if row:
-            options.append(f"\\\\u00{high}{_emit_hex(row)}")
-    return options
-
-
-def _members(borders: CharSet) -> Iterator[int]:
-    for first, last in chars.ranges(borders):
-        yield from range(first, last + 1)
-
-
-def _emit_hex(members: Iterable[int]) -> str:
-    """The last digit of `\\u00XX`, in either case."""
-    digits = "".join(f"{member & 15:x}" for member in members)
-    return _emit_class(chars.of(digits + digits.upper()))
-
-
-def _emit_class(borders: CharSet) -> str:
-    """A class of characters; a set that has the last of all characters is written by what it lacks."""
-    if (only := chars.single(borders)) is not None:
-        return f"\\{only}" if only in _SPECIAL else only
-    sign = ""
-    if borders[-1] == chars.END:
-        borders, sign = chars.complement(borders), "^"  # never empty: the quote is not plain
-    marks = [mark for mark in "^-" if chars.contains(borders, ord(mark))]
-    text = ""
-    for low, high in chars.ranges(chars.minus(borders, chars.of("^-"))):
-        if high - low < 2:
-            text += "".join(_class_char(member) for member in range(low, high + 1))
-        else:
-            text += f"{_class_char(low)}-{_class_char(high)}"
-    # A dash is itself at either end, a caret anywhere but in front.
-    return f"[{sign}{text}{''.join(marks)}]" if text or sign else "[-^]"
-
-
-def _class_char(member: int) -> str:
-    char = chr(member)
-    if member < 0x20 or member == 0x7F:
-        return f"\\x{member:02x}"
-    return f"\\{char}" if char in "\\[]" else char

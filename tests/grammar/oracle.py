@@ -1,6 +1,7 @@
 """llguidance as the referee: the engine whose dialect OpenAI's grammars are written in, one token per byte."""
 
 import functools
+import json
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -46,3 +47,12 @@ def judge(syntax: str, definition: str, text: str) -> tuple[bool, int]:
     taken = matcher.try_consume_tokens(list(data))
     accepted = taken == len(data) and matcher.is_accepting()
     return accepted, len(data[:taken].decode("utf-8", "ignore"))
+
+
+def schema_admits(pattern: str, text: str) -> bool:
+    """Whether a JSON schema with this `pattern` admits the text, as llguidance reads schemas."""
+    schema = {"type": "string", "pattern": pattern}
+    matcher = LLMatcher(_TOKENIZER, LLMatcher.grammar_from_json_schema(schema), log_level=0)
+    assert not matcher.is_error(), matcher.get_error()
+    data = json.dumps(text, ensure_ascii=False).encode()
+    return matcher.try_consume_tokens(list(data)) == len(data) and matcher.is_accepting()

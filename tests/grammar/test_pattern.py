@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from gateway.grammar import chars
+from gateway.grammar import chars, pattern_text
 from gateway.grammar import pattern as patterns
 from gateway.grammar.load import Grammar, load_grammar
 from gateway.grammar.nodes import Alt, Call, Chars, Node, Repeat, Seq, Token
@@ -85,6 +85,35 @@ def test_most_regular_grammars_have_one() -> None:
     reasons = sorted(set(without.values()))
     assert len(without) < 28, without
     assert all(reasons)
+
+
+def value_pattern(grammar: Grammar) -> str | None:
+    return pattern_for(grammar, over="value").pattern
+
+
+@pytest.mark.parametrize("case", oracle.GRAMMARS, ids=lambda case: case["name"])
+def test_over_the_value_as_json_schema_says(case: dict[str, Any]) -> None:
+    """llguidance's JSON schemas are the referee: their `pattern` is over the value."""
+    grammar = Grammar(case.get("syntax", "lark"), case["definition"])
+    pattern = value_pattern(grammar)
+    assert (pattern is None) == (pattern_for(grammar).pattern is None)
+    if pattern is None:
+        return
+    for text in case["accepted"] + case["refused"]:
+        expected = re.fullmatch(pattern, text) is not None
+        assert not expected or grammar.matches(text)
+        assert oracle.schema_admits(pattern, text) is expected, text
+
+
+def test_codex_over_the_value() -> None:
+    pattern = value_pattern(PATCH)
+    assert pattern == (
+        r"^\*\*\* Begin Patch\n(\*\*\* Add File: L+\n(\+L*\n)+|\*\*\* Delete File: L+\n|"
+        r"\*\*\* Update File: L+\n(\*\*\* Move to: L+\n)?"
+        r"(((@@|@@ L+)\n|[ +-]L*\n)+(\*\*\* End of File\n)?)?)+\*\*\* End Patch\n?$"
+    ).replace("L", r"[^\n]")
+    for row in PATCHES:
+        assert oracle.schema_admits(pattern, row["text"]) is row["grammar"]
 
 
 WRITTEN = [
@@ -170,8 +199,8 @@ def test_only_trees_of_characters_are_written() -> None:
             read(Chars((97, 98)))
     for node in (Token(0), Call("x")):
         with pytest.raises(AssertionError):
-            patterns._emit(node, 0)
-    assert patterns._emit(Chars((97, 98)), 2) == "a"
+            pattern_text._emit(node, 0, pattern_text._emit_value)
+    assert pattern_text._emit(Chars((97, 98)), 2, pattern_text._emit_value) == "a"
 
 
 ESCAPES = {
