@@ -33,6 +33,7 @@ from gateway.server.relay import Relay
 from gateway.server.routes import add_routes, api_errors, guard, name_request, open_now
 from gateway.server.target import Target, Targets
 from gateway.server.watching import TurnCount
+from gateway.server.websocket import leave
 from gateway.store.choice import choose_store
 from gateway.store.protocol import Store, StoreError
 from gateway.upstream.client import UpstreamClient
@@ -175,6 +176,10 @@ class Gateway:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        # aiohttp's own shutdown reads nothing any more, and a socket that is draining still answers.
+        for site in list(self._runner.sites):
+            await site.stop()
+        await leave(self.app[CONNECTIONS], self.config.server.shutdown_seconds)
         await self._runner.cleanup()
 
     @property

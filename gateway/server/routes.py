@@ -153,16 +153,8 @@ async def add_headers(request: web.Request, response: web.StreamResponse) -> Non
     response.headers["x-request-id"] = request.get(REQUEST_ID, "") or new_id("req")
 
 
-async def close_sockets(app: web.Application) -> None:
-    """At shutdown: idle sockets close now, busy ones after their turn."""
-    connections: set[Connection] = app[CONNECTIONS]
-    for connection in list(connections):
-        connection.leave(app[SETTINGS].shutdown_seconds)
-
-
 def add_routes(app: web.Application) -> None:
     """Put the table into an application."""
     for method, path, handler in ROUTES:
         app.router.add_route(method, path, handler)
     app.on_response_prepare.append(add_headers)
-    app.on_shutdown.append(close_sockets)

@@ -8,10 +8,10 @@ only `response.failed` (responses-api: a second terminal would end the client's 
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
 from aiohttp import WSCloseCode, WSMsgType, web
-from aiohttp.abc import AbstractStreamWriter
 
 from gateway.errors import GatewayError, RequestError
 from gateway.server.body import parse
@@ -28,6 +28,7 @@ from gateway.server.keys import BODY_LIMIT, CONNECTIONS, OWNER, RELAY, REQUEST_I
 from gateway.server.lane import Lane
 from gateway.server.parent import Parent
 from gateway.server.relay import Relay, public_error
+from gateway.server.text_socket import CLOSE_SECONDS, TextSocket
 from gateway.wire.json import JSON, dumps
 from gateway.wire.request import check_request, check_stream_id
 
@@ -39,10 +40,6 @@ MAX_IN_FLIGHT = 16
 MAX_WAITING = 256
 # …and what they may hold together, in messages of the largest size.
 MAX_WAITING_MESSAGES = 4
-# A peer that does not answer a Close frame is not waited for any longer.
-CLOSE_SECONDS = 2.0
-# Pings: a peer that vanished without a word is noticed within a minute.
-PING_SECONDS = 30.0
 # The envelope of a frame, and what has no meaning on a socket.
 _ENVELOPE = ("type", "stream_id", "stream", "stream_options")
 
@@ -51,7 +48,7 @@ async def open_socket(request: web.Request) -> web.StreamResponse:
     """`GET /v1/responses` with an upgrade."""
     settings = request.app[SETTINGS]
     max_bytes = min(settings.max_message_bytes, request[BODY_LIMIT])
-    socket = _Socket(max_bytes, compress=settings.compress)
+    socket = TextSocket(max_bytes, compress=settings.compress)
     if not socket.can_prepare(request):
         raise RequestError(
             "GET /v1/responses opens a WebSocket; send POST /v1/responses for HTTP.",
@@ -74,43 +71,18 @@ async def open_socket(request: web.Request) -> web.StreamResponse:
         await connection.run(settings.connection_limit_minutes * 60)
     finally:
         connections.discard(connection)
+        connection.ended.set()
     return socket
 
 
-class _Socket(web.WebSocketResponse):
-    """aiohttp's socket, that says why before it closes on a message that is too big."""
-
-    def __init__(self, max_message_bytes: int, *, compress: bool) -> None:
-        super().__init__(
-            timeout=CLOSE_SECONDS,
-            heartbeat=PING_SECONDS,
-            compress=compress,
-            max_msg_size=max_message_bytes + 1,  # aiohttp refuses a message of exactly its limit
-            decode_text=False,
-        )
-        self._max_message_bytes = max_message_bytes
-        self._transport: asyncio.Transport | None = None
-
-    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter:
-        self._transport = request.transport
-        return await super().prepare(request)
-
-    def abort(self) -> None:
-        """Break the connection off, without a Close frame that the peer would not read."""
-        if self._transport is not None:
-            self._transport.abort()
-
-    async def close(
-        self, *, code: int = WSCloseCode.OK, message: bytes = b"", drain: bool = True
-    ) -> bool:
-        if code == WSCloseCode.MESSAGE_TOO_BIG and not self.closed:
-            error = RequestError(
-                f"The message is larger than the limit of {self._max_message_bytes} bytes.",
-                status=413,
-                code="request_too_large",
-            )
-            await self.send_frame(dumps(error.frame()), WSMsgType.TEXT)
-        return await super().close(code=code, message=message, drain=drain)
+async def leave(connections: "set[Connection]", seconds: float) -> None:
+    """At shutdown: idle sockets close now, busy ones after their turns, all of them in this time."""
+    for connection in connections:
+        connection.leave(seconds)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds + CLOSE_SECONDS):
+            for connection in list(connections):
+                await connection.ended.wait()
 
 
 class Connection:
@@ -126,7 +98,7 @@ class Connection:
 
     def __init__(
         self,
-        socket: _Socket,
+        socket: TextSocket,
         relay: Relay,
         *,
         owner: str,
@@ -146,6 +118,8 @@ class Connection:
         # The one of the connection limit; SDKs connect again after it (openai 3.57).
         self._close_code = WSCloseCode.GOING_AWAY
         self._timers: list[asyncio.TimerHandle] = []
+        # Set when nothing of it runs any more.
+        self.ended = asyncio.Event()
 
     @property
     def lanes(self) -> int:
@@ -193,6 +167,10 @@ class Connection:
 
     async def _expire(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+        self.expire(seconds)
+
+    def expire(self, seconds: float) -> None:
+        """The connection has been open for so long: it ends with the turns that run."""
         self._refusal = connection_limit(seconds)
         self._end_when_idle()
 
@@ -239,7 +217,9 @@ class Connection:
     async def _create(self, frame: JSON, size: int) -> None:
         stream_id = check_stream_id(frame)
         if self._refusal is not None:
-            raise self._refusal
+            # The documented error of the connection limit names no lane.
+            await self._fail(self._refusal, None if self._refusal.code else stream_id)
+            return
         lane = self._lanes.get(stream_id)
         if lane is None:
             if len(self._lanes) > MAX_NAMED_LANES:
@@ -322,7 +302,7 @@ class _SocketSink:
 
     is_live = True
 
-    def __init__(self, socket: _Socket, stream_id: str | None) -> None:
+    def __init__(self, socket: TextSocket, stream_id: str | None) -> None:
         self._socket = socket
         self._stream_id = stream_id
 

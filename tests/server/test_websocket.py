@@ -408,7 +408,7 @@ async def test_the_gateway_leaves_idle_sockets_at_once_and_busy_ones_after_their
             busy = await connect(session, gateway)
             await busy.send_json(CREATE)
             await upstream.until(lambda it: it.hanging)
-            leaving = asyncio.ensure_future(gateway._runner.cleanup())
+            leaving = asyncio.ensure_future(gateway.__aexit__(None, None, None))
             assert (await idle.receive_json())["status"] == 503
             assert (await idle.receive()).data == 1012
             upstream.release()
