@@ -3,8 +3,8 @@
 llama.cpp and vLLM 0.32 match a `pattern` against the string as it stands in the JSON, not against its value:
 a line end is a backslash and an n there (measured: recordings `pattern-constraint-experiment`). So every
 class of characters becomes what may stand for its members there (`pattern_text.py`).
-Others match the value, as JSON Schema says (llguidance's schemas; xgrammar 0.2.9 for most patterns): for
-them the same expression is written `over="value"`.
+Others match the value, as JSON Schema says (llguidance's schemas): for them the same expression is written
+`over="value"`. xgrammar 0.2.9 decides by the pattern: it takes Codex's patch pattern as escaped text (tried).
 
 The result uses only what llama.cpp, xgrammar and llguidance all read: groups, alternation, classes of
 characters and ranges, `* + ? {m,n}`, both anchors. Every text that it lets through is valid: that is
