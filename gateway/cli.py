@@ -24,6 +24,12 @@ from rich.text import Text
 
 from gateway import __version__
 from gateway.app import Gateway, bind, build_app, check_store
+from gateway.codex.catalog import catalog
+from gateway.codex.setup import Wanted, provider_lines, v1
+from gateway.commands.codex import codex
+from gateway.commands.demo import demo
+from gateway.commands.doctor import doctor
+from gateway.commands.options import EXIT_USAGE
 from gateway.config import CONFIG_VARIABLE, Config, ConfigError, load
 from gateway.server.credentials import upstream_key
 from gateway.server.inherited import inherited_sockets
@@ -38,8 +44,6 @@ from gateway.upstream.client import UpstreamClient
 from gateway.upstream.local import LocalModel, LocalModelError, install_hint
 from gateway.upstream.probe import USUAL_PORTS, discover
 
-EXIT_USAGE = 2
-
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
@@ -49,6 +53,10 @@ log = logging.getLogger(__name__)
 @click.version_option(__version__, prog_name="responses-gateway")
 def main() -> None:
     """The Responses API of coding agents in front of model servers that know only function tools."""
+
+
+for command in (codex, doctor, demo):
+    main.add_command(command)
 
 
 @main.command()
@@ -222,27 +230,12 @@ def _show(console: Console, config: Config, url: str, target: Target, note: str)
         console.print(Text(f"          {note}"))
     console.print(Text(f"models    {', '.join(target.models) or 'none listed'}"))
     console.print(Text("\nFor Codex, in ~/.codex/config.toml:\n", style="dim"))
-    console.print(Text(codex_lines(url, target.models)), end="\n\n")
-
-
-def codex_lines(url: str, models: list[str]) -> str:
-    """The settings that make Codex use this gateway. The first two stand before any table."""
-    base = url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
-    model = msgspec.json.encode(models[0] if models else "MODEL").decode()
-    return "\n".join(
-        (
-            f"model = {model}",
-            'model_provider = "gateway"',
-            "",
-            "[model_providers.gateway]",
-            'name = "responses-gateway"',
-            f'base_url = "{base}/v1"',
-            'wire_api = "responses"',
-            "supports_websockets = true",
-            # Without the catalogue Codex declares neither apply_patch nor tool_search, and it asks for one only
-            # where a provider has a key: any will do while the gateway has none (codex-cli 0.171).
-            f'model_catalog_url = "{base}/v1/models"',
-            'experimental_bearer_token = "none"',
+    wanted = Wanted(url=v1(url), models=catalog(target.models, target.found.windows))
+    console.print(Text(provider_lines(wanted)))
+    console.print(
+        Text(
+            f"or, for every version of Codex: responses-gateway codex --write --url {url}\n",
+            style="dim",
         )
     )
 

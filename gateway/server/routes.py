@@ -7,6 +7,7 @@ from aiohttp import web
 
 from gateway.codex.catalog import catalog
 from gateway.errors import GatewayError, RequestError
+from gateway.server.about import upstream_of
 from gateway.server.access import OPEN_PATHS
 from gateway.server.http import create_response, json_response
 from gateway.server.keys import (
@@ -55,11 +56,12 @@ async def healthz(request: web.Request) -> web.Response:
 async def readyz(request: web.Request) -> web.Response:
     """A turn could be served and kept: the model server answers, and the store takes writes."""
     target = await request.app[TARGETS].current()
+    about = upstream_of(request, target)
     if not target.found.reachable:
-        return json_response({"status": "the model server does not answer"}, 503)
+        return json_response({"status": "the model server does not answer", **about}, 503)
     if not await request.app[RELAY].store_health.is_ready():
-        return json_response({"status": "the store takes no writes"}, 503)
-    return json_response({"status": "ok"})
+        return json_response({"status": "the store takes no writes", **about}, 503)
+    return json_response({"status": "ok", **about})
 
 
 async def show_metrics(request: web.Request) -> web.Response:

@@ -93,6 +93,11 @@ class Target:
         raise read_error(self.profile, answer.status, answer.headers, text)
 
     @property
+    def upstream_url(self) -> str:
+        """Where the model server is, ending in /v1."""
+        return self._client.url
+
+    @property
     def models(self) -> list[str]:
         """Public model names: the configured ones first, then the server's own."""
         return list(dict.fromkeys([*self._models, *self.found.models]))

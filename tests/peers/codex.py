@@ -22,7 +22,9 @@ JSON = dict[str, Any]
 
 REPO = Path(__file__).resolve().parents[2]
 VERSION = "0.171.0"
-INSTALL_FOLDER = REPO / ".peers" / f"codex-{VERSION}"
+# The oldest one that is tested: what is written for Codex must do for it as well.
+OLDEST_VERSION = "0.147.0"
+INSTALL_FOLDER = REPO / ".peers"
 # Another binary, for trying a newer Codex.
 BINARY_VARIABLE = "RESPONSES_GATEWAY_CODEX"
 MCP_SERVER = Path(__file__).with_name("mcp_weather.py")
@@ -32,18 +34,19 @@ KEY = "sk-test"
 TURN_SECONDS = 240.0
 
 
-def codex_binary() -> str:
-    """The pinned Codex, installed into the repository's ignored `.peers/` at the first call."""
-    if given := os.environ.get(BINARY_VARIABLE):
+def codex_binary(version: str = VERSION) -> str:
+    """A pinned Codex, installed into the repository's ignored `.peers/` at the first call."""
+    if version == VERSION and (given := os.environ.get(BINARY_VARIABLE)):
         return given
-    binary = INSTALL_FOLDER / "node_modules" / ".bin" / "codex"
+    folder = INSTALL_FOLDER / f"codex-{version}"
+    binary = folder / "node_modules" / ".bin" / "codex"
     if not binary.exists():
         npm = shutil.which("npm")
         assert npm is not None, "npm is needed to install the real Codex CLI"
-        INSTALL_FOLDER.mkdir(parents=True, exist_ok=True)
-        INSTALL_FOLDER.parent.joinpath(".gitignore").write_text("*\n")
-        package = f"@openai/codex@{VERSION}"
-        command = [npm, "install", "--no-audit", "--no-fund", "--prefix", str(INSTALL_FOLDER)]
+        folder.mkdir(parents=True, exist_ok=True)
+        INSTALL_FOLDER.joinpath(".gitignore").write_text("*\n")
+        command = [npm, "install", "--no-audit", "--no-fund", "--prefix", str(folder)]
+        package = f"@openai/codex@{version}"
         subprocess.run([*command, package], check=True, timeout=600, stdout=subprocess.DEVNULL)
     return str(binary)
 

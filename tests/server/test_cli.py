@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from gateway.cli import codex_lines, main
+from gateway.cli import main
 from tests.scripted import ScriptedUpstream
 from tests.server.clients import run_turn
 
@@ -39,7 +39,7 @@ async def started(*arguments: str) -> AsyncIterator[tuple[Process, str, str]]:
     assert process.stdout is not None
     printed = ""
     try:
-        while "supports_websockets" not in printed:
+        while "codex --write" not in printed:
             line = await process.stdout.readline()
             assert line, f"it ended: {printed}"
             printed += line.decode()
@@ -79,6 +79,11 @@ async def test_serve_prints_what_codex_needs_and_ends_cleanly(number: signal.Sig
     assert "/chat/completions, profile default" in printed
     assert f'base_url = "{url}/v1"' in printed
     assert 'model = "scripted"' in printed
+    assert f"responses-gateway codex --write --url {url}" in printed
+    lines = printed.partition("config.toml:\n")[2].partition("or, for every")[0]
+    provider = tomllib.loads(lines)["model_providers"]["gateway"]
+    assert provider["supports_websockets"] is True
+    assert provider["model_catalog_url"] == f"{url}/v1/models"
 
 
 async def test_workers_share_one_port() -> None:
@@ -91,15 +96,6 @@ async def test_workers_share_one_port() -> None:
             assert reply.text == "hello"
         process.terminate()
         assert await process.wait() == 0
-
-
-def test_the_lines_for_codex_are_toml() -> None:
-    settings = tomllib.loads(codex_lines("http://0.0.0.0:8790", ['odd "name"']))
-    assert settings["model"] == 'odd "name"'
-    provider = settings["model_providers"][settings["model_provider"]]
-    assert provider["base_url"] == "http://127.0.0.1:8790/v1"
-    assert provider["supports_websockets"] is True
-    assert provider["wire_api"] == "responses"
 
 
 def test_a_port_in_use() -> None:

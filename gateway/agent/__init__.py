@@ -1,0 +1,1 @@
+"""An agent of our own: asks a running gateway as its clients do, for `doctor` and `demo`."""

@@ -1,0 +1,1 @@
+"""What is done from a terminal beside serving: `codex`, `doctor`, `demo`."""

@@ -1,0 +1,1 @@
+"""Tests the tool protocol end to end, and says who is at fault."""
