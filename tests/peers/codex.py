@@ -22,9 +22,8 @@ JSON = dict[str, Any]
 
 REPO = Path(__file__).resolve().parents[2]
 VERSION = "0.171.0"
-# The oldest one that is tested: what is written for Codex must do for it as well.
-OLDEST_VERSION = "0.147.0"
-INSTALL_FOLDER = REPO / ".peers"
+# The oldest version that is still looked after.
+OLD_VERSION = "0.147.0"
 # Another binary, for trying a newer Codex.
 BINARY_VARIABLE = "RESPONSES_GATEWAY_CODEX"
 MCP_SERVER = Path(__file__).with_name("mcp_weather.py")
@@ -36,22 +35,25 @@ TURN_SECONDS = 240.0
 
 def codex_binary(version: str = VERSION) -> str:
     """A pinned Codex, installed into the repository's ignored `.peers/` at the first call."""
-    if version == VERSION and (given := os.environ.get(BINARY_VARIABLE)):
+    given = os.environ.get(BINARY_VARIABLE)
+    if given and version == VERSION:
         return given
-    folder = INSTALL_FOLDER / f"codex-{version}"
+    folder = REPO / ".peers" / f"codex-{version}"
     binary = folder / "node_modules" / ".bin" / "codex"
     if not binary.exists():
         npm = shutil.which("npm")
         assert npm is not None, "npm is needed to install the real Codex CLI"
         folder.mkdir(parents=True, exist_ok=True)
-        INSTALL_FOLDER.joinpath(".gitignore").write_text("*\n")
-        command = [npm, "install", "--no-audit", "--no-fund", "--prefix", str(folder)]
+        folder.parent.joinpath(".gitignore").write_text("*\n")
         package = f"@openai/codex@{version}"
+        command = [npm, "install", "--no-audit", "--no-fund", "--prefix", str(folder)]
         subprocess.run([*command, package], check=True, timeout=600, stdout=subprocess.DEVNULL)
     return str(binary)
 
 
-def config(base_url: str, catalog: Path, *, model: str, websocket: bool, mcp: bool) -> str:
+def config(
+    base_url: str, catalog: Path, *, model: str, websocket: bool, mcp: bool, provider: str
+) -> str:
     """A config.toml that knows the gateway as its only provider and nothing of the network."""
     text = f"""
         model = {json.dumps(model)}
@@ -66,7 +68,7 @@ def config(base_url: str, catalog: Path, *, model: str, websocket: bool, mcp: bo
         plugins = false
 
         [model_providers.gateway]
-        name = "Gateway"
+        name = {json.dumps(provider)}
         base_url = {json.dumps(base_url)}
         wire_api = "responses"
         env_key = "GATEWAY_KEY"
@@ -127,6 +129,8 @@ class Codex:
         model: an entry of the catalogue (catalog.py).
         mcp: with the weather tools.
         context_window: what the catalogue says of the model.
+        version: which Codex.
+        provider: the provider's name; "OpenAI" switches remote compaction on.
     """
 
     folder: Path
@@ -135,6 +139,8 @@ class Codex:
     model: str = "freeform"
     mcp: bool = False
     context_window: int = 128000
+    version: str = VERSION
+    provider: str = "Gateway"
     arguments: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -145,7 +151,14 @@ class Codex:
         catalog = self.home / "catalog.json"
         write_catalog(catalog, context_window=self.context_window)
         self.home.joinpath("config.toml").write_text(
-            config(self.base_url, catalog, model=self.model, websocket=self.websocket, mcp=self.mcp)
+            config(
+                self.base_url,
+                catalog,
+                model=self.model,
+                websocket=self.websocket,
+                mcp=self.mcp,
+                provider=self.provider,
+            )
         )
         self.env = {
             **os.environ,
@@ -157,7 +170,7 @@ class Codex:
 
     async def exec(self, prompt: str, *, resume: str = "", seconds: float = TURN_SECONDS) -> Run:
         """One run; `resume` continues the thread of an earlier one."""
-        command = [codex_binary(), "exec", "--json", "--skip-git-repo-check"]
+        command = [codex_binary(self.version), "exec", "--json", "--skip-git-repo-check"]
         command += ["-C", str(self.work), *self.arguments]
         command += ["resume", resume, prompt] if resume else [prompt]
         done = await run(command, env=self.env, cwd=self.work, seconds=seconds)
@@ -198,7 +211,7 @@ class AppServer:
     async def __aenter__(self) -> "AppServer":
         pipe = asyncio.subprocess.PIPE
         self._process = await asyncio.create_subprocess_exec(
-            codex_binary(),
+            codex_binary(self._codex.version),
             "app-server",
             *self._codex.arguments,
             stdin=pipe,
@@ -255,6 +268,12 @@ class AppServer:
         note = await self._until(lambda message: message.get("method") == "turn/completed")
         turn = note["params"]["turn"]
         return Turn(turn["status"], (turn.get("error") or {}).get("message") or "", self._notes)
+
+    async def compact(self) -> Turn:
+        """Have the thread compacted, as a turn of its own."""
+        self._notes = []
+        await self.call("thread/compact/start", {"threadId": self.thread_id})
+        return await self.finish_turn()
 
     async def until_item_started(self, kind: str) -> None:
         """Wait until Codex has begun with an item of that type in the running turn."""
