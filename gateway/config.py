@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta
@@ -191,12 +192,21 @@ def load(
 
 def _finish(config: Config) -> Config:
     url = config.upstream.url.rstrip("/")
-    if url and not re.match(r"https?://[^/]+", url):
+    if url and not _is_url(url):
+        shown = url.rpartition("@")[2]  # what stands before it may be a password
         raise ConfigError(
-            f"The upstream {config.upstream.url!r} is no URL: write it like http://127.0.0.1:8000/v1."
+            f"The upstream {shown!r} is no URL: write it like http://127.0.0.1:8000/v1."
         )
     upstream = msgspec.structs.replace(config.upstream, url=url)
     return msgspec.structs.replace(config, upstream=upstream)
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is none, half an IPv6 address
+        return False
 
 
 def _with(settings: dict[str, Any], section: str, key: str, value: Any) -> dict[str, Any]:

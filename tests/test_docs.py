@@ -25,3 +25,16 @@ def test_every_rule_has_its_test() -> None:
     for file, name in held:
         text = (DOCS.parent / file).read_text(encoding="utf-8")
         assert re.search(rf"^(async )?def {name}\(", text, re.MULTILINE), f"{file}::{name}"
+
+
+def test_the_threat_model_names_tests_that_exist() -> None:
+    page = (DOCS / "threat-model.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"\btest_\w+", page))
+    tests = Path(__file__).parent
+    there = {
+        name
+        for path in tests.rglob("test_*.py")
+        for name in re.findall(r"^(?:async )?def (test_\w+)", path.read_text(), re.MULTILINE)
+    }
+    assert len(named) > 20
+    assert named - there == set()

@@ -27,7 +27,7 @@ RETRY_AFTER_SECONDS = 2
 # Open to everybody: what watches the process has no key.
 OPEN_PATHS = ("/healthz",)
 # Where a person with a browser may give the key as a password.
-BROWSER_PATHS = ("/status", "/metrics")
+BROWSER_PATHS = ("/status", "/status.json", "/metrics")
 
 
 class Grant(msgspec.Struct, frozen=True):

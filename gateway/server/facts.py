@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from gateway.errors import GatewayError
+from gateway.errors import GatewayError, InternalError, UpstreamError
 from gateway.tools.promotion import completed_pairs
 from gateway.turn.turn import Turn
 from gateway.wire.json import JSON, MalformedJSON, loads
@@ -112,6 +112,14 @@ def log_turn(facts: TurnFacts) -> None:
         fields["code"] = facts.error.code or "-"
         fields["error"] = facts.error.message[:200]
     log.info("turn", extra={"fields": fields})
+
+
+def log_refusal(error: GatewayError, connection: str) -> None:
+    """The line of a request that has become no turn. Those that have, have one already."""
+    if isinstance(error, UpstreamError | InternalError):
+        return
+    fields = {"status": error.status, "code": error.code or "-", "error": error.message[:200]}
+    log.info("refused", extra={"fields": {"connection": connection, **fields}})
 
 
 def _promotions(items: list[JSON]) -> int:

@@ -16,6 +16,7 @@ from aiohttp import WSCloseCode, WSMsgType, web
 from gateway.errors import GatewayError, RequestError
 from gateway.server.body import parse
 from gateway.server.delivery import ClientGone
+from gateway.server.facts import log_refusal
 from gateway.server.frames import (
     MAX_NAMED_LANES,
     connection_limit,
@@ -288,6 +289,7 @@ class Connection:
         return await self._relay.stored_parent(id, self._owner)
 
     async def _fail(self, error: GatewayError, stream_id: str | None = None) -> None:
+        log_refusal(error, self._label.partition(" ")[2])
         try:
             await self._send(error.frame(stream_id))
         except ConnectionError:

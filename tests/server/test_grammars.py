@@ -47,7 +47,7 @@ def pattern_of(received: Received) -> str | None:
 async def test_the_verdict_is_logged_with_the_call(
     transport: str, text: str, kind: str, given: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.DEBUG, "gateway.turn")
     async with (
         ScriptedUpstream([Call("apply_patch", {"input": text})], split=1) as upstream,
         serving(upstream.url) as url,
