@@ -29,6 +29,7 @@ from gateway.server.keys import (
 from gateway.server.metered_store import MeteredStore
 from gateway.server.metrics import Metrics
 from gateway.server.notify import Describe, State
+from gateway.server.onlookers import add_watchers, close_watchers
 from gateway.server.relay import Relay
 from gateway.server.routes import add_routes, api_errors, guard, name_request, open_now
 from gateway.server.target import Target, Targets
@@ -78,6 +79,7 @@ def build_app(config: Config, environ: Mapping[str, str] = os.environ) -> web.Ap
         report=_report_to(metrics),
     )
     app[BACKGROUND] = Background(app[RELAY], app[STORE])
+    add_watchers(app, config, upstream_key(upstream, environ))
     add_routes(app)
     app.on_startup.append(_open)
     app.cleanup_ctx.append(_pulse)
@@ -243,6 +245,7 @@ async def _pulse(app: web.Application) -> AsyncIterator[None]:
 async def _close(app: web.Application) -> None:
     await app[BACKGROUND].close(app[SETTINGS].shutdown_seconds)
     await app[RELAY].close()
+    await close_watchers(app)
 
 
 def _check_profile(config: Config) -> None:

@@ -30,6 +30,7 @@ from gateway.commands.codex import codex
 from gateway.commands.demo import demo
 from gateway.commands.doctor import doctor
 from gateway.commands.options import EXIT_USAGE
+from gateway.commands.replay import replay_files
 from gateway.config import CONFIG_VARIABLE, Config, ConfigError, load
 from gateway.server.credentials import upstream_key
 from gateway.server.inherited import inherited_sockets
@@ -55,7 +56,7 @@ def main() -> None:
     """The Responses API of coding agents in front of model servers that know only function tools."""
 
 
-for command in (codex, doctor, demo):
+for command in (codex, doctor, demo, replay_files):
     main.add_command(command)
 
 
@@ -78,6 +79,9 @@ for command in (codex, doctor, demo):
 @click.option("--keys", metavar="FILE", help="API keys, as 'key new' writes them.  [none]")
 @click.option(
     "--insecure", is_flag=True, default=None, help="Listen beyond this machine without TLS."
+)
+@click.option(
+    "--record", metavar="DIR", help="Write each turn into a file there, without secrets."
 )
 @click.option(
     "--config",

@@ -37,6 +37,10 @@ MAX_STORE_BYTES = 4 * 1024 * 1024 * 1024
 MAX_SOCKETS = 64
 # Four sockets' worth of the API's own 16; what one model server cannot work on anyway.
 MAX_TURNS = 64
+# A turn of a long session: its history twice, its events and the model server's bytes.
+MAX_RECORDING_BYTES = 32 * 1024 * 1024
+# A day of one developer; some 500 MB at the usual size of a turn.
+MAX_RECORDINGS = 1_000
 
 
 class ConfigError(ValueError):
@@ -125,6 +129,19 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     max_bytes: Annotated[int, Meta(ge=1024 * 1024)] = MAX_STORE_BYTES
 
 
+class RecordConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Recordings of turns, for bug reports and tests."""
+
+    # A folder; "" records nothing.
+    dir: str = ""
+    # Every turn; otherwise those whose request asks for it by a header, with a key that may.
+    every: bool = True
+    # Of one turn. A longer one is cut.
+    max_bytes: Bytes = MAX_RECORDING_BYTES
+    # The oldest go first.
+    max_files: Annotated[int, Meta(ge=1)] = MAX_RECORDINGS
+
+
 class LogConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is written to stderr."""
 
@@ -142,6 +159,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     access: AccessConfig = AccessConfig()
     tools: ToolsConfig = ToolsConfig()
     store: StoreConfig = StoreConfig()
+    record: RecordConfig = RecordConfig()
     log: LogConfig = LogConfig()
 
 
@@ -154,6 +172,7 @@ FLAGS: dict[str, tuple[str, str]] = {
     "upstream_api": ("upstream", "api"),
     "profile": ("upstream", "profile"),
     "store": ("store", "url"),
+    "record": ("record", "dir"),
     "keys": ("access", "keys_file"),
     "insecure": ("access", "insecure"),
 }

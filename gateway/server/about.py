@@ -22,7 +22,7 @@ def upstream_of(request: web.Request, target: Target) -> JSON:
     found, profile = target.found, target.profile
     return {
         "upstream": {
-            "url": _without_password(target.upstream_url),
+            "url": without_password(target.upstream_url),
             "reachable": found.reachable,
             "api": profile.dialect,
             "profile": profile.name,
@@ -44,6 +44,7 @@ def _is_local(request: web.Request) -> bool:
     return address.is_loopback and not any(name in request.headers for name in _FORWARDED)
 
 
-def _without_password(url: str) -> str:
+def without_password(url: str) -> str:
+    """A URL as it may be shown."""
     parts = urlsplit(url)
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))

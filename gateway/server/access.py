@@ -25,9 +25,10 @@ from gateway.server.pages import PageRules
 # Turns last seconds to minutes; a place is free again at any moment.
 RETRY_AFTER_SECONDS = 2
 # Open to everybody: what watches the process has no key.
-OPEN_PATHS = ("/healthz",)
+# The status page holds nothing: what it shows it asks for, with a key.
+OPEN_PATHS = ("/healthz", "/status")
 # Where a person with a browser may give the key as a password.
-BROWSER_PATHS = ("/status", "/status.json", "/metrics")
+BROWSER_PATHS = ("/metrics",)
 
 
 class Grant(msgspec.Struct, frozen=True):
@@ -36,10 +37,12 @@ class Grant(msgspec.Struct, frozen=True):
     Attributes:
         owner: id of the key; "" without keys.
         max_body_bytes: of its body, and of the messages of its socket; None as for everybody.
+        may_record: it may ask to be recorded.
     """
 
     owner: str = ""
     max_body_bytes: int | None = None
+    may_record: bool = True
 
 
 class Access:
@@ -68,6 +71,11 @@ class Access:
         self._now = now
         self._sockets: Counter[str] = Counter()
         self._turns: Counter[str] = Counter()
+
+    @property
+    def asks_for_keys(self) -> bool:
+        """Whether a request must show one."""
+        return self._keys is not None
 
     def enter(self, request: web.Request) -> Grant:
         """Look at a request before anything of it is read.
@@ -146,7 +154,7 @@ class Access:
             raise _bad_key(
                 f"The API key expired on {key.expires:%Y-%m-%d}. Ask the operator for a new one."
             )
-        return Grant(owner=key.owner, max_body_bytes=key.max_body_bytes)
+        return Grant(key.owner, key.max_body_bytes, key.record)
 
 
 def check_exposure(config: Config, host: str | None = None) -> None:

@@ -5,6 +5,7 @@ import time
 from contextlib import suppress
 from typing import Protocol
 
+from gateway.server.watching import NOBODY, Watching
 from gateway.turn.turn import Turn
 from gateway.wire.json import JSON
 
@@ -40,11 +41,15 @@ class Delivery:
         turn: whose events.
         sink: where they go.
         heartbeat_seconds: a live sink is never silent for longer once it has begun.
+        watch: sees what leaves.
     """
 
-    def __init__(self, turn: Turn, sink: Sink, heartbeat_seconds: float) -> None:
+    def __init__(
+        self, turn: Turn, sink: Sink, heartbeat_seconds: float, watch: Watching = NOBODY
+    ) -> None:
         self._turn = turn
         self._sink = sink
+        self.watch = watch
         self._period = heartbeat_seconds
         self._loop = asyncio.get_running_loop()
         self._sent_at = self._loop.time()
@@ -68,6 +73,7 @@ class Delivery:
             self._sent_at = self._loop.time()
             if self._beating is None and self.is_live and not self._turn.is_done:
                 self._beating = self._loop.create_task(self._beat())
+            self.watch.sent(events)
             try:
                 await self._sink.send(events)
             except ConnectionError as error:

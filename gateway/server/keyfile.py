@@ -6,6 +6,7 @@
     max_sockets = 8
     max_turns = 4
     max_body_bytes = 1048576
+    record = true
 
 A plain SHA-256 is right here: keys are 256 random bits, which nobody finds by trying, however fast
 the hash is. A slow hash protects what people can remember, and would cost each request 100 ms.
@@ -58,6 +59,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         max_sockets: open at once; None as the settings say, 0 without a limit.
         max_turns: in flight at once; likewise.
         max_body_bytes: of one request or message; None as the settings say.
+        record: its requests may ask to be recorded.
     """
 
     sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
@@ -65,6 +67,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     max_sockets: Annotated[int, Meta(ge=0)] | None = None
     max_turns: Annotated[int, Meta(ge=0)] | None = None
     max_body_bytes: Annotated[int, Meta(ge=1024)] | None = None
+    record: bool = False
 
     @property
     def owner(self) -> str:

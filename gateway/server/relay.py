@@ -20,6 +20,7 @@ from gateway.server.formats import Formats
 from gateway.server.logs import TURN_IDS
 from gateway.server.parent import Parent, parent_of, row_of
 from gateway.server.target import Target, Targets
+from gateway.server.watching import Watchers, Watching
 from gateway.store.health import StoreHealth
 from gateway.store.protocol import Store, StoreError
 from gateway.store.sealing import KeySealer
@@ -83,6 +84,7 @@ class Relay:
         self._created_after = created_after_seconds
         self._admit = admit
         self._report = report
+        self.watchers = Watchers()
         self._draining: set[asyncio.Task[None]] = set()
         self._sealer: Sealer | None = None
         self._formats = Formats()
@@ -123,8 +125,10 @@ class Relay:
         """
         ids = TURN_IDS.set(turn_ids(label, request))
         try:
-            with self._admit(owner):
-                return await self._serve(request, parent, sink, owner, label, remember, begun)
+            with self.watchers.begin(request, parent.history, label) as watch, self._admit(owner):
+                return await self._serve(
+                    request, parent, sink, owner, label, remember, begun, watch
+                )
         finally:
             TURN_IDS.reset(ids)
 
@@ -137,13 +141,15 @@ class Relay:
         label: str,
         remember: Remember,
         begun: Begun | None,
+        watch: Watching,
     ) -> Outcome:
         began = time.monotonic()
         _refuse_unsupported(request, in_background=begun is not None)
         target = await self._targets.current()
         await self._formats.ready(request, target.tool_options)
-        turn = _new_turn(request, parent, target, await self._sealing())
-        delivery = Delivery(turn, sink, self._heartbeat)
+        turn = _new_turn(request, parent, target, await self._sealing(), watch)
+        watch.made(turn, target)
+        delivery = Delivery(turn, sink, self._heartbeat, watch)
         try:
             if begun is not None:
                 await begun(turn)
@@ -209,7 +215,7 @@ class Relay:
     async def _ask_once(self, turn: Turn, target: Target, delivery: Delivery) -> None:
         body = target.dialect.encode(turn.request_to_send())
         async with target.slot():
-            opening = asyncio.ensure_future(target.ask(turn, body))
+            opening = asyncio.ensure_future(target.ask(turn, body, delivery.watch))
             try:
                 await self._until_open(opening, turn, delivery)
                 answer = await opening
@@ -271,6 +277,7 @@ async def _read(answer: Answer, turn: Turn, target: Target, delivery: Delivery) 
     try:
         async for chunk in answer.chunks():
             delivery.hear()
+            delivery.watch.received(chunk)
             for event in reader.feed(chunk):
                 turn.receive(event)
             if turn.is_done or turn.goes_on:
@@ -299,10 +306,12 @@ def _now() -> int:
     return int(time.time())
 
 
-def _new_turn(request: JSON, parent: Parent, target: Target, sealer: Sealer) -> Turn:
+def _new_turn(
+    request: JSON, parent: Parent, target: Target, sealer: Sealer, watch: Watching
+) -> Turn:
     options = msgspec.structs.replace(target.turn_options(request["model"]), sealer=sealer)
     try:
-        return Turn(request, parent.history, options, new_id, _now)
+        return watch.new_turn(request, parent.history, options, new_id, _now)
     except Exception as cause:  # a bug of ours ends one turn, never the gateway
         raise public_error(cause) from None
 
@@ -324,20 +333,3 @@ def public_error(cause: Exception) -> GatewayError:
     error_id = new_id("err")
     log.error("internal error %s", error_id, exc_info=cause)
     return InternalError(f"Internal error. The gateway's log has it as {error_id}.")
-
-
-def _log_turn(turn: Turn, label: str, seconds: float) -> None:
-    usage = turn.response.get("usage") or {}
-    for note in turn.notes:
-        log.info("%s %s %s", label, turn.response["id"], note)
-    log.info(
-        "%s %s %s status=%s ms=%d tokens=%s+%s%s",
-        label,
-        turn.response["id"],
-        turn.response["model"],
-        turn.state.value,
-        seconds * 1000,
-        usage.get("input_tokens", 0),
-        usage.get("output_tokens", 0),
-        f" error={turn.error.status}/{turn.error.code}" if turn.error else "",
-    )

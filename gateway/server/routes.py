@@ -9,7 +9,7 @@ from gateway.codex.catalog import catalog
 from gateway.errors import GatewayError, RequestError
 from gateway.server.about import upstream_of
 from gateway.server.access import OPEN_PATHS
-from gateway.server.facts import log_refusal
+from gateway.server.compact import compact
 from gateway.server.http import create_response, json_response
 from gateway.server.keys import (
     ACCESS,
@@ -22,8 +22,9 @@ from gateway.server.keys import (
     SETTINGS,
     TARGETS,
 )
+from gateway.server.onlookers import asks_to_be_recorded
 from gateway.server.relay import new_id, public_error
-from gateway.server.compact import compact
+from gateway.server.status import show_data, show_page
 from gateway.server.stored import (
     cancel_response,
     count_input_tokens,
@@ -31,6 +32,7 @@ from gateway.server.stored import (
     get_response,
     list_input_items,
 )
+from gateway.server.watching import CALLER, caller_of
 from gateway.server.websocket import Connection, open_socket
 
 log = logging.getLogger(__name__)
@@ -92,6 +94,8 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", "/healthz", healthz),
     ("GET", "/readyz", readyz),
     ("GET", "/metrics", show_metrics),
+    ("GET", "/status", show_page),
+    ("GET", "/status.json", show_data),
 )
 
 
@@ -108,6 +112,7 @@ async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
     access = request.app[ACCESS]
     grant = access.enter(request)
     request[OWNER] = grant.owner
+    CALLER.set(caller_of(request, records=asks_to_be_recorded(request, grant.may_record)))
     limit = request.app[SETTINGS].max_body_bytes
     request[BODY_LIMIT] = min(limit, grant.max_body_bytes or limit)
     if "Upgrade" in request.headers and request.path not in OPEN_PATHS:
@@ -122,7 +127,6 @@ async def api_errors(request: web.Request, handler: Handler) -> web.StreamRespon
     try:
         return await handler(request)
     except GatewayError as error:
-        log_refusal(error, request[REQUEST_ID])
         return _error_response(error)
     except web.HTTPException as raised:
         if raised.status < 400:

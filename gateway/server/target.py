@@ -10,13 +10,14 @@ import msgspec
 
 from gateway.config import Config
 from gateway.errors import UpstreamError
+from gateway.server.watching import NOBODY, Watching
 from gateway.tools.names import NameRule
 from gateway.tools.options import ToolOptions
 from gateway.turn.turn import Turn, TurnOptions
 from gateway.upstream.client import Answer, UpstreamClient
 from gateway.upstream.dialect import make_dialect
 from gateway.upstream.errors import read_error
-from gateway.upstream.probe import Found, Prober
+from gateway.upstream.probe import UNREACHABLE, Found, Prober
 from gateway.upstream.profiles import Profile, load_profile
 
 log = logging.getLogger(__name__)
@@ -56,19 +57,19 @@ class Target:
             return self._tools
         return msgspec.structs.replace(self._tools, pattern=False)
 
-    async def ask(self, turn: Turn, body: bytes) -> Answer:
+    async def ask(self, turn: Turn, body: bytes, watch: Watching = NOBODY) -> Answer:
         """Open; once more without the patterns of grammars when the server may have refused these.
 
         Raises:
             UpstreamError: it refuses the request.
         """
         try:
-            return await self.open(body)
+            return await self.open(body, watch)
         except UpstreamError as error:
             plain = turn.unconstrained_request() if _may_be_the_pattern(error) else None
             if plain is None:
                 raise
-            answer = await self.open(self.dialect.encode(plain))
+            answer = await self.open(self.dialect.encode(plain), watch)
             log.warning("the model server takes no pattern; grammars are only checked: %s", error)
             self._is_constraining = False
             return answer
@@ -77,17 +78,20 @@ class Target:
         """The context in which one answer is asked for and read."""
         return self._slots or nullcontext()
 
-    async def open(self, body: bytes) -> Answer:
+    async def open(self, body: bytes, watch: Watching = NOBODY) -> Answer:
         """Ask; the answer is there when its status is, and its status is a good one.
 
         Raises:
             UpstreamError: it is not.
         """
+        watch.asked(self.dialect.path, body)
         answer = await self._client.open(self.dialect.path, body)
+        watch.answered(answer.status, answer.headers)
         if answer.status == 200:
             return answer
         try:
             text = self._client.without_key(await answer.read())
+            watch.received(text)
         finally:
             answer.close()
         raise read_error(self.profile, answer.status, answer.headers, text)
@@ -124,6 +128,16 @@ class Targets:
     def known(self) -> Target | None:
         """What was known when somebody last asked."""
         return self._target
+
+    async def is_answering(self) -> bool:
+        """Whether the model server answers now; asks it."""
+        if self._target is None or not self._target.found.reachable:
+            return (await self.current()).found.reachable
+        try:
+            await self._client.get_json(f"{self._client.url}/models")
+        except UNREACHABLE:
+            return False
+        return True
 
     async def close(self) -> None:
         """Close the connections."""

@@ -1,0 +1,396 @@
+"""Runs a recording again: the same bytes, ids, clock and triggers into the same state machine, no network.
+
+What comes out is held to what was recorded: each request to the model server, each public event, the
+end. The first difference is told. Both sides are masked before they are compared, so that the stars of a
+recording differ from nothing.
+"""
+
+import base64
+import traceback
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from gateway.errors import GatewayError, RequestError
+from gateway.server.masking import Masker
+from gateway.server.recording import VERSION
+from gateway.tools.options import ToolOptions
+from gateway.turn.compaction import Sealer
+from gateway.turn.history import History
+from gateway.turn.turn import Turn, TurnOptions
+from gateway.upstream.dialect import Dialect, Reader, make_dialect
+from gateway.upstream.errors import read_error
+from gateway.upstream.profiles import Profile
+from gateway.wire.json import JSON, MalformedJSON, dumps, loads
+
+# What is shown of a value that differs.
+MAX_SHOWN_CHARS = 300
+
+_NEEDS = {
+    "turn": ("request", "history", "options"),
+    "target": ("profile",),
+    "id": ("value",),
+    "now": ("value",),
+    "seal": ("text",),
+    "unseal": ("text", "value"),
+    "asked": ("path", "body"),
+    "answered": ("status", "headers"),
+    "fail": ("error",),
+    "sent": ("events",),
+    "end": ("state", "error", "gone", "response"),
+}
+
+
+class NotARecording(ValueError):
+    """The file cannot be run. The message says why."""
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """The first thing that is not as it was recorded.
+
+    Attributes:
+        line: of the file, from 1.
+        what: in words.
+        path: where in the value, such as `events[3].delta`.
+        recorded: the value then.
+        now: the value now.
+    """
+
+    line: int
+    what: str
+    path: str = ""
+    recorded: str = ""
+    now: str = ""
+
+    def __str__(self) -> str:
+        text = f"line {self.line}: {self.what}"
+        if self.path:
+            text += f" at {self.path}"
+        return f"{text}\n  recorded: {self.recorded}\n  now:      {self.now}"
+
+
+class Differs(Exception):
+    """Ends a run."""
+
+    def __init__(self, difference: Difference) -> None:
+        super().__init__(str(difference))
+        self.difference = difference
+
+
+def read_lines(data: bytes) -> list[JSON]:
+    """The lines of a recording.
+
+    Raises:
+        NotARecording: it is none, or of a version that this gateway does not know.
+    """
+    lines: list[JSON] = []
+    for number, text in enumerate(data.split(b"\n"), start=1):
+        if not text:
+            continue
+        try:
+            line = loads(text)
+        except MalformedJSON as error:
+            raise NotARecording(f"line {number} is no JSON: {error}") from None
+        if not isinstance(line, dict) or not isinstance(line.get("kind"), str):
+            raise NotARecording(f"line {number} is no line of a recording")
+        missing = [key for key in _NEEDS.get(line["kind"], ()) if key not in line]
+        if missing:
+            raise NotARecording(f"line {number} has no {missing[0]!r}")
+        lines.append(line)
+    if not lines or lines[0]["kind"] != "recording":
+        raise NotARecording("its first line is not that of a recording")
+    if lines[0].get("version") != VERSION:
+        raise NotARecording(
+            f"it has version {lines[0].get('version')}; this gateway reads version {VERSION}"
+        )
+    if not any(line["kind"] == "turn" for line in lines):
+        raise NotARecording("it holds no turn: the turn was refused, or was larger than max_bytes")
+    return lines
+
+
+def replay(lines: list[JSON]) -> Difference | None:
+    """Run it.
+
+    Returns:
+        The first difference, None when there is none.
+
+    Raises:
+        NotARecording: a line cannot be used.
+    """
+    run = Replay(lines)
+    try:
+        run.run()
+    except Differs as differs:
+        return differs.difference
+    except msgspec.ValidationError as error:
+        raise NotARecording(f"line {run.number} was made by another gateway: {error}") from None
+    return None
+
+
+class Replay:
+    """One run of one recording.
+
+    Args:
+        lines: what `read_lines` has given.
+    """
+
+    def __init__(self, lines: list[JSON]) -> None:
+        self._lines = lines
+        self.number = 0
+        self._masker = Masker()
+        self._ids = self._values("id")
+        self._times = self._values("now")
+        self._seals = deque(line["text"] for line in lines if line["kind"] == "seal")
+        self._opened = {line["text"]: line["value"] for line in lines if line["kind"] == "unseal"}
+        self._turn: Turn | None = None
+        self._error: GatewayError | None = None
+        self._profile = Profile()
+        self._dialect: Dialect = make_dialect(self._profile)
+        self._reader: Reader | None = None
+        self._answer: JSON = {}
+        self._body: list[bytes] = []
+        self._is_refused = False
+
+    def run(self) -> None:
+        """Take one line after the other.
+
+        Raises:
+            Differs: at the first difference.
+        """
+        for number, line in enumerate(self._lines, start=1):
+            self.number = number
+            handler = _LINES.get(line["kind"])
+            if handler is None:
+                raise NotARecording(f"line {number} is of the unknown kind {line['kind']!r}")
+            try:
+                handler(self, line)
+            except (Differs, NotARecording, msgspec.ValidationError):
+                raise
+            except Exception:  # an edge: a bug of the state machine is what is looked for
+                trace = traceback.format_exc(limit=-6)
+                raise self._differs("the gateway fails", "", "", trace) from None
+
+    # -- what the turn needs of the world
+
+    def _values(self, kind: str) -> deque[Any]:
+        return deque(line["value"] for line in self._lines if line["kind"] == kind)
+
+    def _new_id(self, prefix: str) -> str:
+        if not self._ids:
+            raise self._differs("one more id is asked for", "", "none", prefix)
+        id: str = self._ids.popleft()
+        if not id.startswith(f"{prefix}_"):
+            raise self._differs("another kind of id is asked for", "", id, prefix)
+        return id
+
+    def _now(self) -> int:
+        if not self._times:
+            raise self._differs("the clock is asked once more", "", "none", "now()")
+        seconds: int = self._times.popleft()
+        return seconds
+
+    def _seal(self, value: JSON) -> str:
+        if not self._seals:
+            raise self._differs("something is sealed", "", "nothing", _short(value))
+        text: str = self._seals.popleft()
+        return text
+
+    def _unseal(self, text: str) -> Any:
+        value = self._opened.get(text)
+        if value is None:
+            raise ValueError("not opened then")
+        return value
+
+    # -- the lines
+
+    def _nothing(self, line: JSON) -> None:
+        """It was read at the beginning, or is the end of what was kept."""
+
+    def _new_turn(self, line: JSON) -> None:
+        history = History(
+            items=tuple(line["history"]["items"]), pending=frozenset(line["history"]["pending"])
+        )
+        options = TurnOptions(
+            tools=msgspec.convert(line["options"]["tools"], ToolOptions),
+            model=line["options"]["model"],
+            sealer=Sealer(seal=self._seal, unseal=self._unseal),
+        )
+        try:
+            self._turn = Turn(line["request"], history, options, self._new_id, self._now)
+        except GatewayError as error:
+            self._error = error
+
+    def _target(self, line: JSON) -> None:
+        self._profile = msgspec.convert(line["profile"], Profile)
+        self._dialect = make_dialect(self._profile)
+
+    def _asked(self, line: JSON) -> None:
+        """The first request of an answer, or the same without patterns after a refusal."""
+        self._compare(
+            "the path of the request to the model server", line["path"], self._dialect.path
+        )
+        lowered = (
+            self._now_running.unconstrained_request()
+            if self._is_refused
+            else self._now_running.request_to_send()
+        )
+        if lowered is None:
+            raise self._differs("the model server is not asked again", "", "asked", "not asked")
+        try:
+            body = self._dialect.encode(lowered)
+        except RequestError as error:
+            raise self._differs("the request cannot be written", "", "", error.message) from None
+        masked = self._masker.mask(body)
+        recorded = line["body"].encode()
+        if masked != recorded:
+            what = "the request to the model server"
+            self._compare(what, loads(recorded), loads(masked), "body")
+            raise self._differs(f"{what}: the same JSON in other bytes", "body", "", "")
+
+    def _answered(self, line: JSON) -> None:
+        self._answer = line
+        self._body = []
+        self._is_refused = line["status"] != 200
+        headers = {name.lower(): value for name, value in line["headers"]}
+        content_type = headers.get("content-type", "application/octet-stream")
+        self._reader = self._dialect.reader(content_type.partition(";")[0].strip().lower())
+
+    def _chunk(self, line: JSON) -> None:
+        data = line["text"].encode() if "text" in line else base64.b64decode(line["base64"])
+        self._body.append(data)
+        if self._is_refused or self._reader is None:
+            return
+        for event in self._reader.feed(data):
+            self._now_running.receive(event)
+
+    def _eof(self, line: JSON) -> None:
+        if self._reader is not None:
+            for event in self._reader.finish():
+                self._now_running.receive(event)
+        self._now_running.receive_eof()
+
+    def _shorten(self, line: JSON) -> None:
+        self._is_refused = False
+        self._now_running.shorten()
+
+    def _queue(self, line: JSON) -> None:
+        """A background response: its first events go to its log by another way."""
+        self._now_running.queue()
+        self._now_running.events_to_send()
+
+    def _fail(self, line: JSON) -> None:
+        recorded = line["error"]
+        error = GatewayError(**{**recorded, "headers": None})
+        if self._is_refused:
+            headers = dict(self._answer["headers"])
+            body = b"".join(self._body)
+            error = read_error(self._profile, self._answer["status"], headers, body)
+        now = {**error.fields(), "status": error.status}
+        self._compare("the error", self._masked(recorded), self._masked(now), "error")
+        self._now_running.fail(error)
+
+    def _sent(self, line: JSON) -> None:
+        ready = [self._masked(event) for event in self._now_running.events_to_send()]
+        self._compare("the events to the client", line["events"], ready, "events")
+
+    def _end(self, line: JSON) -> None:
+        turn = self._turn
+        if turn is None:
+            now = self._error.fields() | {"status": self._error.status} if self._error else None
+            self._compare("the refusal", line["error"], self._masked(now), "error")
+            return
+        self._compare("the state at the end", line["state"], turn.state.value, "state")
+        self._compare("the response", line["response"], self._masked(turn.response), "response")
+        left = turn.events_to_send()
+        # After any other end the client was gone, or was told by an error.
+        if left and line["state"] in ("completed", "incomplete") and not line["gone"]:
+            raise self._differs("more events are left to send", "", "none", _short(left[0]))
+
+    # -- inside
+
+    @property
+    def _now_running(self) -> Turn:
+        if self._turn is None:
+            message = self._error.message if self._error is not None else "no turn was made"
+            raise self._differs("the request is refused", "", "a turn", message)
+        return self._turn
+
+    def _masked(self, value: Any) -> Any:
+        return loads(self._masker.mask(dumps(value)))
+
+    def _compare(self, what: str, recorded: Any, now: Any, path: str = "") -> None:
+        found = first_difference(recorded, now, path)
+        if found is not None:
+            raise self._differs(what, *found)
+
+    def _differs(self, what: str, path: str, recorded: Any, now: Any) -> Differs:
+        texts = [value if isinstance(value, str) else _short(value) for value in (recorded, now)]
+        return Differs(Difference(self.number, what, path, *texts))
+
+
+def first_difference(recorded: Any, now: Any, path: str = "") -> tuple[str, str, str] | None:
+    """(path, recorded, now) of the first place at which two JSON values differ; None when none does."""
+    if isinstance(recorded, dict) and isinstance(now, dict):
+        for key in [*recorded, *(key for key in now if key not in recorded)]:
+            at = f"{path}.{key}" if path else key
+            if key not in now or key not in recorded:
+                there = [
+                    _short(side[key]) if key in side else "(absent)" for side in (recorded, now)
+                ]
+                return at, there[0], there[1]
+            if found := first_difference(recorded[key], now[key], at):
+                return found
+        return None
+    if isinstance(recorded, list) and isinstance(now, list):
+        for index, (then, today) in enumerate(zip(recorded, now, strict=False)):
+            if found := first_difference(then, today, f"{path}[{index}]"):
+                return found
+        if len(recorded) == len(now):
+            return None
+        at = min(len(recorded), len(now))
+        sides = [_short(side[at]) if at < len(side) else "(absent)" for side in (recorded, now)]
+        return f"{path}[{at}]", sides[0], sides[1]
+    if type(recorded) is type(now) and recorded == now:
+        return None
+    return path, _short(recorded), _short(now)
+
+
+def _short(value: Any) -> str:
+    text = dumps(value).decode()
+    return text if len(text) <= MAX_SHOWN_CHARS else f"{text[:MAX_SHOWN_CHARS]}…"
+
+
+def _trigger(name: str) -> "_Line":
+    def act(run: Replay, line: JSON) -> None:
+        getattr(run._now_running, name)()
+
+    return act
+
+
+_Line = Callable[[Replay, JSON], None]
+
+_LINES: dict[str, _Line] = {
+    "recording": Replay._nothing,
+    "id": Replay._nothing,
+    "now": Replay._nothing,
+    "seal": Replay._nothing,
+    "unseal": Replay._nothing,
+    "cut": Replay._nothing,
+    "turn": Replay._new_turn,
+    "target": Replay._target,
+    "asked": Replay._asked,
+    "answered": Replay._answered,
+    "chunk": Replay._chunk,
+    "eof": Replay._eof,
+    "shorten": Replay._shorten,
+    "queue": Replay._queue,
+    "fail": Replay._fail,
+    "sent": Replay._sent,
+    "end": Replay._end,
+    **{
+        name: _trigger(name)
+        for name in ("send", "start", "heartbeat", "warm_up", "cancel", "not_stored")
+    },
+}
