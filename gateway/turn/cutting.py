@@ -30,8 +30,8 @@ def split(items: list[JSON], threshold: int) -> tuple[list[JSON], list[JSON]] | 
     start = _start_of_tail(items)
     head, tail = items[:start], items[start:]
     if tokens(tail) > threshold * TAIL_SHARE:
+        head = [*head, *(item for item in tail if not _is_user(item))]
         tail = [item for item in tail if _is_user(item)]
-        head = [item for item in items if not any(item is kept for kept in tail)]
     if all(item.get("role") in ("system", "developer") for item in head):
         return None
     return head, tail

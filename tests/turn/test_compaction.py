@@ -119,7 +119,8 @@ def test_the_question_is_the_users():
 
 def test_system_text_that_the_client_sends_again_is_there_once():
     kind, brief = (
-        {"type": "message", "role": "developer", "content": text} for text in ("Be kind.", "Be brief.")
+        {"type": "message", "role": "developer", "content": text}
+        for text in ("Be kind.", "Be brief.")
     )
     parts = [{"type": "input_text", "text": "Be kind."}]
     again = {"type": "message", "role": "developer", "content": parts}
