@@ -91,3 +91,25 @@ async def test_a_socket_that_is_cut_in_mid_turn_costs_nothing(tmp_path: Path) ->
         first, second, third = (json.dumps(request.history) for request in upstream.requests)
         assert first == second
         assert "Half an ans" not in third
+
+
+@pytest.mark.parametrize("version", [VERSION])
+async def test_the_built_in_provider_compacts_through_openai_base_url(
+    tmp_path: Path, version: str
+) -> None:
+    """Codex's own provider with another address: WebSocket and remote compaction are on by themselves."""
+    async with gateway_before(tmp_path, answer) as (gateway, upstream):
+        codex = Codex(tmp_path / "codex", gateway.url, version=version)
+        file = codex.home / "config.toml"
+        base = f'openai_base_url = {json.dumps(gateway.url)}\nmodel_provider = "openai"'
+        file.write_text(file.read_text().replace('model_provider = "gateway"', base))
+        codex.home.joinpath("auth.json").write_text(json.dumps({"OPENAI_API_KEY": "sk-test"}))
+        async with codex.app_server() as server:
+            await server.start_thread()
+            assert (await server.turn("I like teal.")).message == "Noted."
+            assert (await server.compact()).status == "completed"
+            assert (await server.turn("What do I like?")).message == "Noted."
+        assert SUMMARY in json.dumps(upstream.requests[-1].history)
+        assert "internal_chat_message_metadata_passthrough" not in json.dumps(
+            [request.body for request in upstream.requests]
+        )
