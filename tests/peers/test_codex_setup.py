@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.codex.home import Home
-from tests.peers.codex import OLDEST_VERSION, REPO, VERSION, codex_binary
+from tests.peers.codex import OLD_VERSION, REPO, VERSION, codex_binary
 from tests.peers.front import gateway_before
 from tests.peers.processes import Finished, run
 
@@ -22,8 +22,8 @@ CASES = [
     (VERSION, "profile"),
     (VERSION, "provider"),
     (VERSION, "default"),
-    (OLDEST_VERSION, "profile"),
-    (OLDEST_VERSION, "default"),
+    (OLD_VERSION, "profile"),
+    (OLD_VERSION, "default"),
 ]
 
 
