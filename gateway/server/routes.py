@@ -10,6 +10,7 @@ from gateway.errors import GatewayError, RequestError
 from gateway.server.about import upstream_of
 from gateway.server.access import OPEN_PATHS
 from gateway.server.compact import compact
+from gateway.server.facts import log_refusal
 from gateway.server.http import create_response, json_response
 from gateway.server.keys import (
     ACCESS,
@@ -127,6 +128,7 @@ async def api_errors(request: web.Request, handler: Handler) -> web.StreamRespon
     try:
         return await handler(request)
     except GatewayError as error:
+        log_refusal(error, request[REQUEST_ID])
         return _error_response(error)
     except web.HTTPException as raised:
         if raised.status < 400:
