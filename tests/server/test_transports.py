@@ -278,7 +278,6 @@ async def test_a_bug_of_ours_is_an_id_and_no_trace(
         ({"temperature": "hot"}, "temperature"),
         ({"previous_response_id": 7}, "previous_response_id"),
         ({"input": [{"type": "function_call_output", "output": ""}]}, "input[0].call_id"),
-        ({"background": True}, "background"),
         ({"conversation": "conv_1"}, "conversation"),
     ],
 )

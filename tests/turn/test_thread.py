@@ -1,5 +1,7 @@
 """A conversation that was lowered turn by turn is the one that is lowered at once."""
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,6 +11,7 @@ from gateway.turn.history import History
 from gateway.turn.request import Lowering, prepare
 from gateway.turn.thread import Grown, Thread
 from tests.turn.test_any_request import ITEM, OPTIONS, TOOLS
+from tests.turn.test_cutting import histories
 
 USER = {"type": "message", "role": "user", "content": "hi"}
 CALL = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
@@ -48,6 +51,21 @@ def test_turn_by_turn_is_the_same_as_at_once(turns, two_lists, changes, options)
         if thread is None:
             return
         grown = steps(grown, items, thread)
+
+
+@given(histories(), st.lists(st.integers(0, 30), max_size=6))
+def test_whole_conversations_grow_as_they_are_lowered_at_once(items, cuts):
+    """Without refusals: every output has its call, wherever the turns begin."""
+    grown = History()
+    places = [0, *sorted(cuts), len(items)]
+    for start, end in pairwise(places):
+        request = {"model": "m", "input": items[start:end]}
+        at_once = prepare(request, History(items=grown.items), HOW)
+        by_turns = prepare(request, grown, HOW)
+        assert by_turns.lowered == at_once.lowered
+        assert by_turns.thread.unanswered() == at_once.thread.unanswered()
+        assert by_turns.thread.call_ids == at_once.thread.call_ids
+        grown = steps(grown, items[start:end], Grown(by_turns.thread))
 
 
 def test_a_thread_is_taken_once():
