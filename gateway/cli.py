@@ -80,9 +80,7 @@ for command in (codex, doctor, demo, replay_files):
 @click.option(
     "--insecure", is_flag=True, default=None, help="Listen beyond this machine without TLS."
 )
-@click.option(
-    "--record", metavar="DIR", help="Write each turn into a file there, without secrets."
-)
+@click.option("--record", metavar="DIR", help="Write each turn into a file there, without secrets.")
 @click.option(
     "--config",
     "file",
