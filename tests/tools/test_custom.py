@@ -142,6 +142,8 @@ LARK = {"format": {"type": "grammar", "syntax": "lark", "definition": GRAMMAR}}
 TEXT = {"format": {"type": "text"}}
 ONE_VALUE = {"format": {"type": "grammar", "syntax": "regex", "definition": "[0-9]+"}}
 RECURSIVE = {"format": {"type": "grammar", "syntax": "lark", "definition": 'start: "(" start? ")"'}}
+EXEC_GRAMMAR = (Path(__file__).parents[1] / "grammars" / "exec.lark").read_text()
+EXEC = {"format": {"type": "grammar", "syntax": "lark", "definition": EXEC_GRAMMAR}}
 STRICT = ToolOptions(invalid="function_call")
 
 
@@ -267,6 +269,7 @@ def test_a_server_that_honours_patterns_is_given_one():
         (ONE_VALUE, ToolOptions(pattern_strict=True), True),
         (RECURSIVE, ToolOptions(pattern=True, pattern_strict=True), True),
         (TEXT, ToolOptions(pattern=True, pattern_strict=True), True),
+        (EXEC, ToolOptions(pattern=True, pattern_strict=True), True),
     ],
 )
 def test_no_pattern_goes_up_where_there_is_none_or_none_is_wanted(declared, options, constrain):
