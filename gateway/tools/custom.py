@@ -90,7 +90,7 @@ def _pattern(tool: JSON) -> PatternResult | None:
     return None if grammar is None else _pattern_of(grammar)
 
 
-# Three texts that have nothing in common: a grammar that takes all of them takes nearly anything, as code mode's `exec`.
+# Texts that have nothing in common: what takes all of them takes nearly anything, as code mode's `exec` does.
 _ANY_TEXTS = ("x", "two words\n", '{"a": "b"}')
 
 
