@@ -42,6 +42,8 @@ from gateway.upstream.profiles import load_profile
 
 # Connections that wait to be accepted while a turn is encoded: a burst of sub-agents.
 BACKLOG = 1024
+# At shutdown: a request on a connection that was just accepted is on its way, and is still answered.
+ARRIVING_SECONDS = 0.3
 
 
 def build_app(config: Config, environ: Mapping[str, str] = os.environ) -> web.Application:
@@ -181,13 +183,17 @@ class Gateway:
         # aiohttp's own shutdown reads nothing any more, and a socket that is draining still answers.
         for site in list(self._runner.sites):
             await site.stop()
+        await asyncio.sleep(0)  # what has just been accepted is a connection only then
+        if self._runner.server is not None and self._runner.server.connections:
+            await asyncio.sleep(ARRIVING_SECONDS)
         await leave(self.app[CONNECTIONS], self.config.server.shutdown_seconds)
         await self._runner.cleanup()
 
     @property
     def url(self) -> str:
         """Where agents connect, without /v1."""
-        return url_of(self._sockets[0], "https" if self._tls else "http")
+        first = next((it for it in self._sockets if it.family != socket.AF_UNIX), self._sockets[0])
+        return url_of(first, "https" if self._tls else "http")
 
     async def target(self) -> Target:
         """The model server as it is known now."""

@@ -71,11 +71,19 @@ class Tail:
 
     def __init__(self, stream: asyncio.StreamReader, lines: int = 400) -> None:
         self.lines: deque[str] = deque(maxlen=lines)
+        self._changed = asyncio.Condition()
         self._task = asyncio.create_task(self._read(stream))
 
     async def _read(self, stream: asyncio.StreamReader) -> None:
         while chunk := await stream.readline():
             self.lines.append(chunk.decode(errors="replace").rstrip("\n"))
+            async with self._changed:
+                self._changed.notify_all()
+
+    async def until(self, text: str) -> None:
+        """Wait for a line with this in it."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: any(text in line for line in self.lines))
 
     async def finish(self) -> str:
         """Everything that is left after the writer has ended."""

@@ -103,3 +103,22 @@ async def test_http_turns_that_run_end_as_well(transport: str) -> None:
         upstream.release()
         assert (await running).response["status"] == "completed"
         await leaving
+
+
+async def test_a_request_on_its_way_at_shutdown_still_gets_its_answer() -> None:
+    """Its client has opened the connection before; nothing tells it apart from an idle one."""
+    body = {"model": "scripted", "input": "hi"}
+    async with (
+        ScriptedUpstream(["hello", "hello"]) as upstream,
+        gateway_for(upstream.url) as gateway,
+        aiohttp.ClientSession() as session,
+    ):
+        url = f"{gateway.url}/v1/responses"
+        async with session.post(url, json=body) as first:
+            await first.read()
+        leaving = asyncio.create_task(gateway.__aexit__(None, None, None))
+        while gateway._runner.sites:
+            await asyncio.wait({leaving}, timeout=0.001)
+        async with session.post(url, json=body) as second:
+            assert (await second.json())["status"] == "completed"
+        await leaving

@@ -6,10 +6,14 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import aiohttp
 import pytest
 
-from gateway.config import ConfigError
+from gateway.app import Gateway, url_of
+from gateway.config import Config, ConfigError, UpstreamConfig
 from gateway.server.inherited import inherited_sockets
+from tests.scripted import ScriptedUpstream
+from tests.server.clients import run_turn
 
 # High enough that no other test has a descriptor there.
 FIRST = 400
@@ -121,3 +125,37 @@ def test_a_file_is_no_socket(passed: Pass, tmp_path: Path) -> None:
         inherited_sockets(passed(LISTEN_FDS="1"), first=FIRST)
     assert "number 1 (descriptor 400) is none" in str(raised.value)
     assert not closed(FIRST)
+
+
+async def test_a_gateway_on_a_port_and_on_a_path(tmp_path: Path) -> None:
+    local = socket.socket(socket.AF_UNIX)
+    local.bind(str(tmp_path / "gateway.sock"))
+    local.listen()
+    port = listening()
+    for bound in (local, port):
+        bound.setblocking(False)
+    async with ScriptedUpstream(lambda request: "hello") as upstream:
+        config = Config(upstream=UpstreamConfig(url=upstream.url, api="chat"))
+        async with Gateway(config, local, port) as gateway:
+            assert gateway.url == f"http://127.0.0.1:{port.getsockname()[1]}"
+            body = {"model": "scripted", "input": "hi"}
+            reply = await run_turn("json", gateway.url, body)
+            assert reply.text == "hello"
+            connector = aiohttp.UnixConnector(str(tmp_path / "gateway.sock"))
+            async with (
+                aiohttp.ClientSession(connector=connector) as session,
+                session.post("http://localhost/v1/responses", json=body) as answer,
+            ):
+                assert (await answer.json())["status"] == "completed"
+
+
+def test_the_address_of_a_path() -> None:
+    with socket.socket(socket.AF_UNIX) as local:
+        local.bind("\0responses-gateway-test-url")
+        assert url_of(local).startswith("unix:")
+
+
+def test_an_inherited_socket_beyond_this_machine_needs_keys() -> None:
+    with socket.create_server(("0.0.0.0", 0)) as everywhere, pytest.raises(ConfigError) as raised:
+        Gateway(Config(), everywhere)
+    assert "needs API keys" in str(raised.value)
