@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from gateway.server.parent import PackedParent, Parent
-from gateway.turn.turn import Turn, TurnOptions
+from gateway.turn.request import TurnOptions
+from gateway.turn.turn import Turn
 from gateway.upstream.dialect import make_dialect
 from gateway.upstream.profiles import load_profile
 from gateway.wire.json import dumps, dumps_str, loads

@@ -11,8 +11,9 @@ import msgspec
 from gateway.errors import GatewayError
 from gateway.turn.compaction import Sealer
 from gateway.turn.history import History
+from gateway.turn.request import TurnOptions
 from gateway.turn.state import TurnState
-from gateway.turn.turn import Turn, TurnOptions
+from gateway.turn.turn import Turn
 from gateway.wire.json import JSON
 
 

@@ -29,7 +29,8 @@ from gateway.server.masking import Masker, shown_secrets
 from gateway.server.recorded_turn import RecordedTurn
 from gateway.server.watching import Begun, TurnWatch
 from gateway.turn.history import History
-from gateway.turn.turn import Turn, TurnOptions
+from gateway.turn.request import TurnOptions
+from gateway.turn.turn import Turn
 from gateway.wire.json import JSON, dumps
 
 if TYPE_CHECKING:

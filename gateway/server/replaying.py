@@ -19,7 +19,8 @@ from gateway.server.recording import VERSION
 from gateway.tools.options import ToolOptions
 from gateway.turn.compaction import Sealer
 from gateway.turn.history import History
-from gateway.turn.turn import Turn, TurnOptions
+from gateway.turn.request import TurnOptions
+from gateway.turn.turn import Turn
 from gateway.upstream.dialect import Dialect, Reader, make_dialect
 from gateway.upstream.errors import read_error
 from gateway.upstream.profiles import Profile

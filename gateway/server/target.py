@@ -13,7 +13,8 @@ from gateway.errors import UpstreamError
 from gateway.server.watching import NOBODY, Watching
 from gateway.tools.names import NameRule
 from gateway.tools.options import ToolOptions
-from gateway.turn.turn import Turn, TurnOptions
+from gateway.turn.request import TurnOptions
+from gateway.turn.turn import Turn
 from gateway.upstream.client import Answer, UpstreamClient
 from gateway.upstream.dialect import make_dialect
 from gateway.upstream.errors import read_error

@@ -95,6 +95,24 @@ class Lowering(Struct, frozen=True):
     sealer: compaction.Sealer = compaction.NO_SEALER
 
 
+class TurnOptions(Struct, frozen=True):
+    """What profile and configuration say about a turn.
+
+    Attributes:
+        tools: see `ToolOptions`.
+        model: the upstream's name of the model, None for the request's own.
+        sealer: seals and opens compaction items.
+    """
+
+    tools: ToolOptions = ToolOptions()
+    model: str | None = None
+    sealer: compaction.Sealer = compaction.NO_SEALER
+
+    def lowering(self, request: JSON) -> Lowering:
+        """What holds for this request."""
+        return Lowering(self.tools, self.model or request["model"], self.sealer)
+
+
 def prepare(request: JSON, history: History, how: Lowering) -> Prepared:
     """Lowers a checked request.
 

@@ -7,24 +7,21 @@ public events that may leave now. The transports differ only in what they do wit
 from collections.abc import Callable
 from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from gateway.errors import GatewayError, InternalError, UpstreamError
 from gateway.tools.gate import CallVerdict
-from gateway.tools.options import ToolOptions
-from gateway.tools.row import CallIds, NewId
+from gateway.tools.row import NewId
 from gateway.turn import items as flight
-from gateway.turn.compaction import NO_SEALER, Sealer, Summarizer
+from gateway.turn.compaction import Summarizer
 from gateway.turn.history import History
-from gateway.turn.request import Lowering, Prepared, prepare
+from gateway.turn.opening import Opener
+from gateway.turn.request import Prepared, TurnOptions, prepare
 from gateway.turn.state import ENDS, ItemState, ItemTrigger, Trigger, TurnState, next_turn_state
 from gateway.turn.thread import Grown
 from gateway.wire import events
 from gateway.wire.json import JSON
 from gateway.wire.response import ended, new_response
-
-# The API's own bound on call ids; a longer one from upstream is replaced.
-MAX_CALL_ID_CHARS: Final = 64
 
 _DELTAS: Final = frozenset(
     f"response.{kind}.delta"
@@ -36,20 +33,6 @@ _DELTAS: Final = frozenset(
         "function_call_arguments",
     )
 )
-
-
-class TurnOptions(Struct, frozen=True):
-    """What profile and configuration say about a turn.
-
-    Attributes:
-        tools: see `ToolOptions`.
-        model: the upstream's name of the model, None for the request's own.
-        sealer: seals and opens compaction items.
-    """
-
-    tools: ToolOptions = ToolOptions()
-    model: str | None = None
-    sealer: Sealer = NO_SEALER
 
 
 class Turn:
@@ -78,12 +61,12 @@ class Turn:
         self._history = history
         self._new_id = new_id
         self._now = now
-        self._how = Lowering(options.tools, options.model or request["model"], options.sealer)
+        self._how = options.lowering(request)
         self._prepared = prepare(request, history, self._how)
         # The input of this turn alone, in public form.
         self.new_items = self._prepared.new_items
         self._summarizer = self._new_summarizer(self._prepared)
-        self._own_call_ids: set[str] = set()
+        self._opener = Opener(new_id)
         # The response goes on with another answer: `request_to_send` has its request.
         self.goes_on = False
         self._is_shortened = False
@@ -229,41 +212,11 @@ class Turn:
 
     def _added(self, event: JSON) -> None:
         self._index += 1
-        item = event["item"]
-        make = _ITEMS.get(item["type"], Turn._open_foreign)
-        self._slot = flight.ItemSlot(make(self, item))
+        item = self._opener.open(event["item"], self._index, self._prepared.thread)
+        self._slot = flight.ItemSlot(item)
         opened = self._slot.item.open()
         self._item_id = opened[0]["item"]["id"] if opened else None
         self._emit(opened)
-
-    def _open_message(self, item: JSON) -> flight.OpenItem:
-        return flight.Message(self._index, self._new_id)
-
-    def _open_reasoning(self, item: JSON) -> flight.OpenItem:
-        return flight.Reasoning(self._index, self._new_id)
-
-    def _open_call(self, item: JSON) -> flight.OpenItem:
-        ids = CallIds(
-            new_id=self._new_id, call_id=self._own_call_id(item), output_index=self._index
-        )
-        return flight.Call(self._prepared.table.open_call(item["name"], ids))
-
-    def _open_compaction(self, item: JSON) -> flight.OpenItem:
-        return flight.Compaction(self._index, self._new_id, item)
-
-    def _open_foreign(self, item: JSON) -> flight.OpenItem:
-        return flight.Foreign(self._index, self._new_id, item)
-
-    def _own_call_id(self, item: JSON) -> str:
-        """The upstream's call_id where it is usable, else our own (Q21, Q22)."""
-        call_id = item.get("call_id")
-        is_usable = isinstance(call_id, str) and 0 < len(call_id) <= MAX_CALL_ID_CHARS
-        known = self._prepared.thread.call_ids
-        if not is_usable or call_id in known or call_id in self._own_call_ids:
-            call_id = self._new_id("call")
-        own = str(call_id)
-        self._own_call_ids.add(own)
-        return own
 
     def _done(self, event: JSON) -> None:
         slot = self._open_slot()
@@ -374,13 +327,6 @@ def _usage(event: JSON) -> JSON | None:
     usage: JSON | None = event["response"].get("usage")
     return usage
 
-
-_ITEMS: Final[dict[str, Callable[[Turn, JSON], flight.OpenItem]]] = {
-    "message": Turn._open_message,
-    "reasoning": Turn._open_reasoning,
-    "function_call": Turn._open_call,
-    "compaction": Turn._open_compaction,
-}
 
 _HANDLERS: Final[dict[str, Callable[[Turn, JSON], None]]] = {
     "response.output_item.added": Turn._added,

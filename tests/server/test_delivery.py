@@ -8,7 +8,8 @@ import pytest
 from gateway.server import delivery
 from gateway.server.delivery import ClientGone, Delivery
 from gateway.turn.history import History
-from gateway.turn.turn import Turn, TurnOptions
+from gateway.turn.request import TurnOptions
+from gateway.turn.turn import Turn
 
 
 class Stuck:

@@ -18,7 +18,8 @@ from gateway.turn.compaction import (
     question,
 )
 from gateway.turn.history import History
-from gateway.turn.turn import Turn, TurnOptions
+from gateway.turn.request import TurnOptions
+from gateway.turn.turn import Turn
 from tests.shared import check_stream
 from tests.turn.canonical_streams import (
     USAGE,

@@ -7,8 +7,8 @@ import pytest
 from gateway.tools.options import ToolOptions
 from gateway.tools.row import CallIds
 from gateway.turn.history import History
-from gateway.turn.request import Lowering, prepare
-from gateway.turn.turn import Turn, TurnOptions
+from gateway.turn.request import Lowering, TurnOptions, prepare
+from gateway.turn.turn import Turn
 from tests.shared import check_stream
 from tests.turn.canonical_streams import Answer, call, completed
 

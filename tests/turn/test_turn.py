@@ -13,8 +13,9 @@ from gateway.tools.arguments import read_input
 from gateway.tools.search import parse_arguments
 from gateway.turn.compaction import Sealer
 from gateway.turn.history import History
+from gateway.turn.request import TurnOptions
 from gateway.turn.state import TurnState
-from gateway.turn.turn import Turn, TurnOptions
+from gateway.turn.turn import Turn
 from gateway.wire.response import ZERO_USAGE
 from tests.shared import CUT_CALL_RULE, check_response, check_stream
 from tests.turn.canonical_streams import (
@@ -304,22 +305,6 @@ def test_a_chat_like_answer_event_by_event():
 
 
 # -- call ids
-
-
-def test_call_ids_are_kept_where_they_can_be():
-    items = [
-        call("shell", call_id, ["{}"], "completed")
-        for call_id in ("call_a", "call_a", "", "x" * 65, "x" * 64, None)
-    ]
-    history = History(items=({"type": "function_call_output", "call_id": "x" * 64, "output": ""},))
-    turn = make({**REQUEST, "input": []}, History())
-    run(turn, Answer(items, completed()))
-    ids = [item["call_id"] for item in turn.output]
-    assert ids[0] == "call_a"
-    assert ids[4] == "x" * 64
-    assert all(ids[n].startswith("call_") and ids[n] != "call_a" for n in (1, 2, 3, 5))
-    assert len(set(ids)) == 6
-    assert history.pending == frozenset()
 
 
 def test_a_call_id_of_the_history_is_not_used_again():
