@@ -6,6 +6,7 @@ What cannot be done is said in one sentence that tells what to do instead; the e
 import asyncio
 import logging
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -25,11 +26,11 @@ from rich.text import Text
 from gateway import __version__
 from gateway.app import Gateway, bind, build_app, check_store
 from gateway.codex.catalog import catalog
-from gateway.codex.setup import Wanted, provider_lines, v1
+from gateway.codex.setup import DEFAULT_NAME, Wanted, provider_lines, v1
 from gateway.commands.codex import codex
 from gateway.commands.demo import demo
 from gateway.commands.doctor import doctor
-from gateway.commands.options import EXIT_USAGE
+from gateway.commands.options import DEFAULT_URL, EXIT_USAGE
 from gateway.commands.replay import replay_files
 from gateway.config import CONFIG_VARIABLE, Config, ConfigError, load
 from gateway.server.credentials import upstream_key
@@ -46,6 +47,10 @@ from gateway.upstream.local import LocalModel, LocalModelError, install_hint
 from gateway.upstream.probe import USUAL_PORTS, discover
 
 T = TypeVar("T")
+
+_NAME = "responses-gateway"
+# The variable that the shown configuration takes a key from; not one of the gateway's own settings.
+_KEY_VARIABLE = "GATEWAY_KEY"
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +78,8 @@ for command in (codex, doctor, demo, replay_files):
 @click.option(
     "--store",
     metavar="URL",
-    help="Where responses are kept: memory, sqlite:PATH or postgresql://…  [sqlite]",
+    help="Where responses are kept: memory, sqlite, sqlite:PATH or postgresql://…  "
+    "[sqlite, in ~/.local/state/responses-gateway]",
 )
 @click.option("--workers", type=int, help="Processes that share the port.  [1]")
 @click.option("--keys", metavar="FILE", help="API keys, as 'key new' writes them.  [none]")
@@ -120,7 +126,13 @@ def key() -> None:
 @click.argument("name")
 @click.option("--keys", metavar="FILE", help="The file that gets its hash.  [access.keys_file]")
 @click.option("--expires", metavar="DATE", help="When it ends: 90d, or a date like 2027-01-31.")
-@click.option("--config", "file", type=click.Path(path_type=Path), envvar=CONFIG_VARIABLE)
+@click.option(
+    "--config",
+    "file",
+    type=click.Path(path_type=Path),
+    envvar=CONFIG_VARIABLE,
+    help="The gateway's TOML file, which may name the keys file.",
+)
 def new(name: str, keys: str | None, expires: str | None, file: Path | None) -> None:
     """Make a key for NAME, show it this once, and add its hash to the file.
 
@@ -177,13 +189,10 @@ async def _serve(
         await stack.enter_async_context(gateway)
         for name in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(name, stop.set)
-        if not quiet:
-            console = Console(highlight=False, soft_wrap=True)
-            console.print(
-                Text(f"responses-gateway {__version__} listens on {gateway.url}/v1", style="bold")
-            )
-            _show(console, config, gateway.url, await gateway.target(), note)
-        await gateway.target()  # it has been asked; whether it answers is another matter
+        console = Console(highlight=False, soft_wrap=True, quiet=quiet)
+        console.print(Text(f"{_NAME} {__version__} listens on {gateway.url}/v1", style="bold"))
+        target = await gateway.target()  # it has been asked; whether it answers is another matter
+        _show(console, config, gateway.url, target, note)
         notifier.ready(describe())
         await stop.wait()
         notifier.stopping(describe())
@@ -231,15 +240,23 @@ def _show(console: Console, config: Config, url: str, target: Target, note: str)
     if note:
         console.print(Text(f"          {note}"))
     console.print(Text(f"models    {', '.join(target.models) or 'none listed'}"))
-    console.print(Text("\nFor Codex, in ~/.codex/config.toml:\n", style="dim"))
-    wanted = Wanted(url=v1(url), models=catalog(target.models, target.found.windows))
-    console.print(Text(provider_lines(wanted)))
-    console.print(
-        Text(
-            f"or, for every version of Codex: responses-gateway codex --write --url {url}\n",
-            style="dim",
-        )
+    console.print(Text(f"status    {url}/status"))
+    key_env = _KEY_VARIABLE if config.access.keys_file else ""
+    wanted = Wanted(
+        url=v1(url), models=catalog(target.models, target.found.windows), key_env=key_env
     )
+    console.print(Text("\nCodex 0.171 or newer, by hand, in ~/.codex/config.toml:\n", style="dim"))
+    console.print(Text(provider_lines(wanted)))
+    console.print(Text("Any Codex, as a profile beside what you have:\n", style="dim"))
+    where = "" if url == DEFAULT_URL else f" --url {url}"
+    key = f" --key-env {key_env}" if key_env else ""
+    console.print(Text(f"{_own_name()} codex --write{where}{key}\ncodex -p {DEFAULT_NAME}\n"))
+
+
+def _own_name() -> str:
+    """How it can be called again: by its bare name only where the shell finds that."""
+    called = Path(sys.argv[0])
+    return str(called) if called.name == _NAME and shutil.which(_NAME) is None else _NAME
 
 
 def _secrets(config: Config) -> list[str]:

@@ -253,7 +253,7 @@ def _check_section(section: str, table: Any, path: Path, text: str) -> None:
     where = f"{path}:{_line_of(text, section, None)}"
     known = _fields(Config)
     if section not in known:
-        raise ConfigError(f"{where}: unknown section [{section}]{_nearest(section, known)}.")
+        raise ConfigError(f"{where}: unknown section [{section}]{_nearest(section, known)}")
     if not isinstance(table, dict):
         raise ConfigError(f"{where}: {section} is a section: write [{section}] and its keys below.")
     for key, value in table.items():
@@ -267,7 +267,7 @@ def _check(section: str, key: str, value: Any, where: str) -> None:
         return  # [profile]: checked by `upstream.profiles`, which knows its fields
     known = _fields(struct)
     if key not in known:
-        raise ConfigError(f"{where}: unknown key {key!r} in [{section}]{_nearest(key, known)}.")
+        raise ConfigError(f"{where}: unknown key {key!r} in [{section}]{_nearest(key, known)}")
     try:
         msgspec.convert(value, known[key])
     except msgspec.ValidationError as error:
@@ -283,7 +283,7 @@ def _from_environment(
             continue
         if name not in variables:
             nearest = _nearest(name, [*variables, CONFIG_VARIABLE])
-            raise ConfigError(f"Unknown environment variable {name}{nearest}.")
+            raise ConfigError(f"Unknown environment variable {name}{nearest}")
         yield name, variables[name], environ[name]
 
 
@@ -318,7 +318,7 @@ def _is_struct(annotation: Any) -> bool:
 
 def _nearest(key: str, known: Any) -> str:
     match = difflib.get_close_matches(key, list(known), n=1, cutoff=0.4)
-    return f"; did you mean {match[0]!r}?" if match else f"; known are {', '.join(sorted(known))}"
+    return f"; did you mean {match[0]!r}?" if match else f"; known are {', '.join(sorted(known))}."
 
 
 def _line_of(text: str, section: str, key: str | None) -> int:

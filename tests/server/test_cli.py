@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from gateway.cli import main
+from gateway.server.keyfile import add_key
 from tests.scripted import ScriptedUpstream
 from tests.server.clients import run_turn
 
@@ -39,7 +40,7 @@ async def started(*arguments: str) -> AsyncIterator[tuple[Process, str, str]]:
     assert process.stdout is not None
     printed = ""
     try:
-        while "codex --write" not in printed:
+        while "codex -p" not in printed:
             line = await process.stdout.readline()
             assert line, f"it ended: {printed}"
             printed += line.decode()
@@ -80,10 +81,21 @@ async def test_serve_prints_what_codex_needs_and_ends_cleanly(number: signal.Sig
     assert f'base_url = "{url}/v1"' in printed
     assert 'model = "scripted"' in printed
     assert f"responses-gateway codex --write --url {url}" in printed
-    lines = printed.partition("config.toml:\n")[2].partition("or, for every")[0]
+    lines = printed.partition("config.toml:\n")[2].partition("Any Codex")[0]
     provider = tomllib.loads(lines)["model_providers"]["gateway"]
     assert provider["supports_websockets"] is True
     assert provider["model_catalog_url"] == f"{url}/v1/models"
+
+
+async def test_with_keys_codex_is_told_where_to_take_one_from(tmp_path: Path) -> None:
+    keys = tmp_path / "keys.toml"
+    add_key(keys, "alice")
+    async with (
+        ScriptedUpstream(["hello"]) as upstream,
+        started("--upstream", upstream.url, "--keys", str(keys)) as (_, url, printed),
+    ):
+        assert 'env_key = "GATEWAY_KEY"' in printed
+        assert f"codex --write --url {url} --key-env GATEWAY_KEY\n" in printed
 
 
 async def test_workers_share_one_port() -> None:
@@ -127,7 +139,8 @@ def test_what_cannot_be_done_is_said_in_one_sentence(arguments: list[str], words
 def test_mistakes_in_a_file_and_in_its_profile(tmp_path: Path) -> None:
     file = tmp_path / "gateway.toml"
     file.write_text("[server]\nprot = 1\n")
-    assert "gateway.toml:2: unknown key 'prot'" in refused("--config", str(file))
+    message = refused("--config", str(file))
+    assert message.endswith("gateway.toml:2: unknown key 'prot' in [server]; did you mean 'port'?")
     file.write_text('[upstream]\nurl = "http://h/v1"\n[profile]\nname_max_lenght = 1\n')
     assert "'name_max_length'" in refused("--config", str(file))
     file.write_text('[upstream]\nurl = "http://h/v1"\napi_key_env = "NO_SUCH_KEY"\n')
