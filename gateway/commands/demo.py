@@ -51,7 +51,8 @@ def demo(url: str, key_env: str, upstream: str, model: str, out: Path | None) ->
 
     The running gateway is used; where none runs one is started for as long as it takes, before the
     model server of this machine or else before the small embedded model. The patch is shown and
-    judged by its grammar; it is not applied. The exit code is 1 when the model did not call.
+    judged by its grammar; it is not applied. A · stands between two pieces as they arrived.
+    The exit code is 1 when the model did not call.
     """
     console = Console(highlight=False, soft_wrap=True)
     try:
@@ -172,7 +173,8 @@ async def _follow(console: Console, socket: Socket, request: JSON) -> Outcome:
         if last.endswith(".delta"):
             console.print()
         more = str(event["delta"]) if "delta" in event else _words(event)
-        line = Text(f"{at:7.3f} s  {kind}", style="cyan").append(f"  {more}", style="default")
+        line = Text(f"{at:7.3f} s  {kind}", style="cyan")
+        line.append(f"  {more}" if more else "", style="default")
         console.print(line, end="" if "delta" in event else "\n")
         last = kind
     return outcome
