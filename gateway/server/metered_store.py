@@ -37,6 +37,9 @@ class MeteredStore:
     async def chain(self, id: str, owner: str) -> list[Link]:
         return await self._timed("chain", self._store.chain(id, owner))
 
+    async def whole(self, id: str, owner: str, since: bytes | None = None) -> bytes | None:
+        return await self._timed("whole", self._store.whole(id, owner, since))
+
     async def check(self) -> None:
         await self._timed("check", self._store.check())
 

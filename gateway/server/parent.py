@@ -1,5 +1,7 @@
 """What a request continues, and the row that a later request continues from."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from gateway.errors import RequestError
@@ -19,11 +21,23 @@ class Parent(msgspec.Struct, frozen=True):
         id: of the response; None at the start of a chain.
         history: what was said until then.
         is_stored: the store has it.
+        size: of the history, in bytes of JSON.
+        mark: the store's, at which it had all that this continues (`Store.whole`); None when it was not asked.
     """
 
     id: str | None = None
     history: History = History()
     is_stored: bool = False
+    size: int = 0
+    mark: bytes | None = None
+
+    def next(self, turn: Turn, *, is_stored: bool) -> "Parent":
+        """What is continued from after this turn."""
+        history = turn.next_history()
+        fresh = [*turn.new_items, *turn.given_output]
+        is_grown = len(history.items) == len(self.history.items) + len(fresh)
+        size = self.size + size_of(fresh) if is_grown else size_of(history.items)
+        return Parent(turn.response["id"], history, is_stored, size, self.mark)
 
 
 class PackedParent(msgspec.Struct, frozen=True):
@@ -43,7 +57,12 @@ class PackedParent(msgspec.Struct, frozen=True):
     def unpack(self) -> Parent:
         """The parent again."""
         history = History(items=tuple(loads(self.data)), pending=self.pending)
-        return Parent(id=self.id, history=history, is_stored=self.is_stored)
+        return Parent(self.id, history, self.is_stored, len(self.data))
+
+
+def size_of(items: Sequence[JSON]) -> int:
+    """Of items, in bytes of JSON."""
+    return len(dumps(list(items)))
 
 
 def parent_of(id: str, links: list[Link]) -> Parent:
@@ -58,7 +77,8 @@ def parent_of(id: str, links: list[Link]) -> Parent:
     for link in links:
         turns.append((link.prefix, []))
         turns.append(([] if link.starts_over else link.input, link.given))
-    return Parent(id=id, history=History.from_rows(turns), is_stored=True)
+    history = History.from_rows(turns)
+    return Parent(id, history, is_stored=True, size=size_of(history.items))
 
 
 def row_of(turn: Turn, parent: Parent, history: History, owner: str) -> Row:

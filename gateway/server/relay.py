@@ -18,7 +18,8 @@ from gateway.server.delivery import ClientGone, Delivery, Sink
 from gateway.server.facts import Report, facts_of, log_turn, turn_ids
 from gateway.server.formats import Formats
 from gateway.server.logs import TURN_IDS
-from gateway.server.parent import Parent, parent_of, row_of
+from gateway.server.parent import Parent, row_of
+from gateway.server.parents import Parents
 from gateway.server.target import Target, Targets
 from gateway.server.watching import Watchers, Watching
 from gateway.store.health import StoreHealth
@@ -80,6 +81,7 @@ class Relay:
         self._targets = targets
         self._store = store
         self.store_health = StoreHealth(store)
+        self.parents = Parents(store)
         self._heartbeat = heartbeat_seconds
         self._created_after = created_after_seconds
         self._admit = admit
@@ -95,7 +97,7 @@ class Relay:
         Raises:
             RequestError: `previous_response_not_found`.
         """
-        return parent_of(id, await self._store.chain(id, owner))
+        return await self.parents.find(id, owner)
 
     async def serve(
         self,
@@ -105,7 +107,7 @@ class Relay:
         *,
         owner: str,
         label: str,
-        remember: Remember = lambda parent: None,
+        remember: Remember | None = None,
         begun: Begun | None = None,
     ) -> Outcome:
         """Answer one request.
@@ -116,7 +118,8 @@ class Relay:
             sink: where its events go.
             owner: the API key's id.
             label: transport and id of the connection, for the log.
-            remember: is told what can be continued (None: nothing), before the client knows.
+            remember: is told what can be continued (None: nothing), before the client knows. Without it
+                a stored response is kept ready for whoever comes with its id.
             begun: is told of the turn before it runs. With it the turn runs in the background.
 
         Raises:
@@ -139,7 +142,7 @@ class Relay:
         sink: Sink,
         owner: str,
         label: str,
-        remember: Remember,
+        remember: Remember | None,
         begun: Begun | None,
         watch: Watching,
     ) -> Outcome:
@@ -154,7 +157,11 @@ class Relay:
             if begun is not None:
                 await begun(turn)
             await self._run(request, turn, target, delivery)
-            remember(await self._keep(request, turn, parent, owner))
+            kept = await self._keep(request, turn, parent, owner)
+            if remember is not None:
+                remember(kept)
+            elif kept is not None and kept.is_stored:
+                self.parents.keep(kept, owner)
             await delivery.flush()
         except (asyncio.CancelledError, ClientGone):
             turn.cancel()
@@ -254,13 +261,14 @@ class Relay:
         """Put a response where it can be continued from; None when it cannot be."""
         if turn.state not in _CONTINUABLE:
             return None
-        history = turn.next_history()
         is_stored = request.get("store") is not False
-        if is_stored:
-            is_stored = await self.store_health.keep(row_of(turn, parent, history, owner))
-            if not is_stored:
-                turn.not_stored()
-        return Parent(id=turn.response["id"], history=history, is_stored=is_stored)
+        following = parent.next(turn, is_stored=is_stored)
+        if is_stored and not await self.store_health.keep(
+            row_of(turn, parent, following.history, owner)
+        ):
+            turn.not_stored()
+            return msgspec.structs.replace(following, is_stored=False)
+        return following
 
     async def close(self) -> None:
         """Let go of connections and of the store."""

@@ -9,7 +9,7 @@ from aiohttp import web
 from gateway.errors import RequestError
 from gateway.server.background import MAX_RUN_SECONDS, Run
 from gateway.server.http import follow, json_response
-from gateway.server.keys import BACKGROUND, OWNER, STORE
+from gateway.server.keys import BACKGROUND, OWNER, RELAY, STORE
 from gateway.store.protocol import Row
 from gateway.wire.checks import wrong_value
 from gateway.wire.json import JSON
@@ -91,6 +91,7 @@ async def delete_response(request: web.Request) -> web.Response:
     run = _run(request)
     if run is not None:
         await request.app[BACKGROUND].forget(run)
+    request.app[RELAY].parents.forget(id, request[OWNER])
     if not await request.app[STORE].delete(id, request[OWNER]):
         raise _unknown(id)
     return json_response({"id": id, "object": "response", "deleted": True})

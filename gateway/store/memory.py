@@ -57,6 +57,7 @@ class MemoryStore:
         # How many rows continue an id, and when each row was used that none continues: the oldest first.
         self._followers: Counter[str] = Counter()
         self._ends: OrderedDict[str, float] = OrderedDict()
+        self._deleted = 0
         self._key = new_key()
 
     async def open(self) -> None:
@@ -92,22 +93,43 @@ class MemoryStore:
         if kept is None or kept.owner != owner:
             return False
         self._drop(id)
+        self._deleted += 1
         return True
 
     async def chain(self, id: str, owner: str) -> list[Link]:
         """The row and all that it continues, oldest first; empty when any of them is missing."""
+        line = self._line(id, owner, MAX_CHAIN)
+        if not line or line[-1][1].previous_id is not None:
+            return []
+        self._use(id)
+        return [unpack_link(id, row.previous_id, row.packed.items) for id, row in reversed(line)]
+
+    async def whole(self, id: str, owner: str, since: bytes | None = None) -> bytes | None:
+        """Whether `chain` would find something; a mark then."""
+        mark = b"%d" % self._deleted
+        is_known = mark == since
+        line = self._line(id, owner, 2 if is_known else MAX_CHAIN)
+        if not line or (line[-1][1].previous_id is not None and not (is_known and len(line) == 2)):
+            return None
+        self._use(id)
+        return mark
+
+    def _line(self, id: str, owner: str, most: int) -> list[tuple[str, _Kept]]:
+        """The row and what it continues, as far as that is there, the newest first."""
         line: list[tuple[str, _Kept]] = []
         wanted: str | None = id
-        while wanted is not None:
+        while wanted is not None and len(line) < most:
             kept = self._rows.get(wanted)
-            if kept is None or kept.owner != owner or len(line) == MAX_CHAIN:
-                return []
+            if kept is None or kept.owner != owner:
+                break
             line.append((wanted, kept))
             wanted = kept.previous_id
+        return line
+
+    def _use(self, id: str) -> None:
         if id in self._ends:
             self._ends[id] = self._now()
             self._ends.move_to_end(id)
-        return [unpack_link(id, row.previous_id, row.packed.items) for id, row in reversed(line)]
 
     async def check(self) -> None:
         """Nothing can be wrong with it."""

@@ -6,6 +6,7 @@ seconds: a restart costs the turns that end meanwhile some time, and nothing els
 
 import asyncio
 import logging
+import os
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
@@ -38,6 +39,8 @@ ATTEMPT_SECONDS = 5.0
 RETRY_SECONDS = 10.0
 PAUSE_SECONDS = 0.1
 CLOSE_SECONDS = 2.0
+# Of the mark that each deletion leaves: never the same twice.
+MARK_BYTES = 16
 # Names our lock among those of other programs in the same database ("RGW1").
 LOCK: Final = 0x52475731
 
@@ -140,7 +143,10 @@ class PostgresStore:
         """Forget a row; False when there was none."""
         if not can_be_id(id):
             return False
-        return bool(await self._run(lambda connection: connection.fetchval(sql.DELETE, id, owner)))
+        mark = os.urandom(MARK_BYTES)
+        return bool(
+            await self._run(lambda connection: connection.fetchval(sql.DELETE, id, owner, mark))
+        )
 
     async def chain(self, id: str, owner: str) -> list[Link]:
         """The row and all that it continues, oldest first; empty when any of them is missing."""
@@ -152,10 +158,29 @@ class PostgresStore:
         except Damaged as error:
             log.error("a stored response is damaged: %s", error)
             return []
-        now = self._clock.stamp()
-        if rows and now - rows[-1]["used_at"] > MARK_SECONDS:
-            await self._run(lambda connection: connection.execute(sql.MARK, id, now))
+        if rows:
+            await self._use(id, rows[-1]["used_at"])
         return links
+
+    async def whole(self, id: str, owner: str, since: bytes | None = None) -> bytes | None:
+        """Whether `chain` would find something; a mark then."""
+        if not can_be_id(id):
+            return None
+        latest = await self._run(lambda connection: connection.fetchrow(sql.LATEST, id, owner))
+        if latest is None or not latest["is_there"]:
+            return None
+        mark = bytes(latest["mark"])
+        if mark != since and not await self._run(
+            lambda connection: connection.fetchval(sql.WHOLE, id, owner, MAX_CHAIN)
+        ):
+            return None
+        await self._use(id, latest["used_at"])
+        return mark
+
+    async def _use(self, id: str, used_at: int) -> None:
+        now = self._clock.stamp()
+        if now - used_at > MARK_SECONDS:
+            await self._run(lambda connection: connection.execute(sql.MARK, id, now))
 
     async def check(self) -> None:
         """Write something small."""

@@ -30,6 +30,24 @@ FROM line JOIN gateway_responses AS r ON r.id = line.id
 WHERE (SELECT previous_id FROM line ORDER BY depth DESC LIMIT 1) IS NULL
 ORDER BY line.depth DESC
 """
+# The last two rows only, and the mark of the latest deletion.
+LATEST: Final = """
+SELECT r.used_at, r.previous_id IS NULL OR p.id IS NOT NULL AS is_there,
+    coalesce((SELECT value FROM gateway_facts WHERE name = 'deleted'), ''::bytea) AS mark
+FROM gateway_responses AS r
+LEFT JOIN gateway_responses AS p ON p.id = r.previous_id AND p.owner = r.owner
+WHERE r.id = $1 AND r.owner = $2
+"""
+WHOLE: Final = """
+WITH RECURSIVE line(previous_id, depth) AS (
+    SELECT previous_id, 1 FROM gateway_responses WHERE id = $1 AND owner = $2
+    UNION ALL
+    SELECT r.previous_id, line.depth + 1
+    FROM line JOIN gateway_responses AS r ON r.id = line.previous_id
+    WHERE r.owner = $2 AND line.depth < $3
+)
+SELECT true FROM line WHERE previous_id IS NULL
+"""
 ENDS: Final = """
 SELECT id FROM gateway_responses AS r
 WHERE used_at < $1
@@ -52,7 +70,14 @@ UPDATE gateway_responses SET used_at = greatest(used_at, $2) WHERE id = $1
 SIZE: Final = """
 SELECT coalesce(sum(size), 0)::bigint FROM gateway_responses
 """
-DELETE: Final = "DELETE FROM gateway_responses WHERE id = $1 AND owner = $2 RETURNING true"
+DELETE: Final = """
+WITH gone AS (DELETE FROM gateway_responses WHERE id = $1 AND owner = $2 RETURNING true),
+marked AS (
+    INSERT INTO gateway_facts SELECT 'deleted', $3::bytea FROM gone
+    ON CONFLICT (name) DO UPDATE SET value = excluded.value
+)
+SELECT true FROM gone
+"""
 FACTS: Final = (
     "CREATE TABLE IF NOT EXISTS gateway_facts (name text PRIMARY KEY, value bytea NOT NULL)"
 )

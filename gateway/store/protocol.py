@@ -114,6 +114,19 @@ class Store(Protocol):
     async def chain(self, id: str, owner: str) -> list[Link]:
         """The row and all that it continues, oldest first; empty when any of them is missing."""
 
+    async def whole(self, id: str, owner: str, since: bytes | None = None) -> bytes | None:
+        """Whether `chain` would find the row and all that it continues, without reading them.
+
+        What vanishes from a chain's middle vanishes by `delete` alone, retention takes only ends.
+        So each deletion changes a mark, and as long as that stays, looking at the last two is enough.
+
+        Args:
+            since: an earlier answer for what this row continues. None: the whole chain is walked.
+
+        Returns:
+            The mark; None when something is missing.
+        """
+
     async def check(self) -> None:
         """Write something small, to see whether a write works."""
 

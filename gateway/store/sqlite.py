@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from gateway.store import faults, schema
+from gateway.store import sqlite_rows as rows
 from gateway.store import sqlite_sql as sql
-from gateway.store.encoding import Damaged, Packed, pack, unpack_link, unpack_row
 from gateway.store.lock import FileLock
-from gateway.store.protocol import MAX_CHAIN, Link, Row, StoreError, can_be_id
+from gateway.store.protocol import Link, Row, StoreError, can_be_id
 from gateway.store.retention import (
     MARK_SECONDS,
     MAX_SWEEP_ROWS,
@@ -91,27 +91,42 @@ class SqliteStore:
     async def put(self, row: Row) -> None:
         """Keep a row: on the disk when this returns."""
         now = self._clock.stamp()
-        await self._writer.do(lambda db: _put(db, row, now))
+        await self._writer.do(lambda db: rows.put(db, row, now))
 
     async def get(self, id: str, owner: str) -> Row | None:
         """One row, or None when it is unknown or somebody else's."""
         if not can_be_id(id):
             return None
-        return await self._reader.do(lambda db: _get(db, id, owner))
+        return await self._reader.do(lambda db: rows.get(db, id, owner))
 
     async def delete(self, id: str, owner: str) -> bool:
         """Forget a row; False when there was none."""
-        return can_be_id(id) and await self._writer.do(lambda db: _delete(db, id, owner))
+        return can_be_id(id) and await self._writer.do(lambda db: rows.delete(db, id, owner))
 
     async def chain(self, id: str, owner: str) -> list[Link]:
         """The row and all that it continues, oldest first; empty when any of them is missing."""
         if not can_be_id(id):
             return []
-        links, used_at = await self._reader.do(lambda db: _chain(db, id, owner))
-        now = self._clock.stamp()
-        if links and now - used_at > MARK_SECONDS:
-            self._writer.post(lambda db: db.execute(sql.MARK, (now, id)))
+        links, used_at = await self._reader.do(lambda db: rows.chain(db, id, owner))
+        if links:
+            self._use(id, used_at)
         return links
+
+    async def whole(self, id: str, owner: str, since: bytes | None = None) -> bytes | None:
+        """Whether `chain` would find something; a mark then."""
+        if not can_be_id(id):
+            return None
+        found = await self._reader.do(lambda db: rows.whole(db, id, owner, since))
+        if found is None:
+            return None
+        mark, used_at = found
+        self._use(id, used_at)
+        return mark
+
+    def _use(self, id: str, used_at: int) -> None:
+        now = self._clock.stamp()
+        if now - used_at > MARK_SECONDS:
+            self._writer.post(lambda db: db.execute(sql.MARK, (now, id)))
 
     async def check(self) -> None:
         """Write something small."""
@@ -277,50 +292,16 @@ def _look_over(db: sqlite3.Connection) -> None:
             raise _Malformed(" ".join(verdict.split()))
 
 
-def _put(db: sqlite3.Connection, row: Row, now: int) -> None:
-    packed = pack(row)
-    values = (row.id, row.owner, row.previous_id, row.created_at, now, *packed)
-    if not db.execute(sql.PUT, values).rowcount:
-        raise StoreError(f"The response {row.id} is another key's.")
-
-
-def _get(db: sqlite3.Connection, id: str, owner: str) -> Row | None:
-    found = db.execute(sql.GET, (id, owner)).fetchone()
-    if found is None:
-        return None
-    previous_id, created_at, *parts = found
-    try:
-        return unpack_row(id, owner, previous_id, created_at, Packed(*parts))
-    except Damaged as error:
-        log.error("a stored response is damaged: %s", error)
-        return None
-
-
-def _delete(db: sqlite3.Connection, id: str, owner: str) -> bool:
-    return db.execute(sql.DELETE, (id, owner)).rowcount > 0
-
-
-def _chain(db: sqlite3.Connection, id: str, owner: str) -> tuple[list[Link], int]:
-    """The links, and when the last of them was used."""
-    rows = db.execute(sql.CHAIN, {"id": id, "owner": owner, "max": MAX_CHAIN}).fetchall()
-    try:
-        links = [unpack_link(id, previous_id, items) for id, previous_id, items, _ in rows]
-    except Damaged as error:
-        log.error("a stored response is damaged: %s", error)
-        return [], 0
-    return links, rows[-1][3] if rows else 0
-
-
 def _droppable(db: sqlite3.Connection, cutoff: Cutoff) -> tuple[list[str], int]:
     """Ends of conversations that may go, and the time before which they were last used."""
     if cutoff.expired_before is not None:
-        rows = db.execute(sql.ENDS, (cutoff.expired_before, MAX_SWEEP_ROWS)).fetchall()
-        if rows:
-            return [id for (id,) in rows], cutoff.expired_before
+        ends = db.execute(sql.ENDS, (cutoff.expired_before, MAX_SWEEP_ROWS)).fetchall()
+        if ends:
+            return [id for (id,) in ends], cutoff.expired_before
     if _excess(db, cutoff) <= 0:
         return [], 0
-    rows = db.execute(sql.ENDS, (cutoff.spared_since, MAX_SWEEP_ROWS)).fetchall()
-    return [id for (id,) in rows], cutoff.spared_since
+    ends = db.execute(sql.ENDS, (cutoff.spared_since, MAX_SWEEP_ROWS)).fetchall()
+    return [id for (id,) in ends], cutoff.spared_since
 
 
 def _drop(db: sqlite3.Connection, ends: list[str], before: int, cutoff: Cutoff) -> int:

@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 
 from gateway.app import Gateway
-from gateway.server.keys import CONNECTIONS, STORE
+from gateway.server.keys import CONNECTIONS, RELAY, STORE
 from tests.scripted import Answer, Call, ScriptedUpstream, hang
 from tests.server.clients import JSON, gateway_for, run_turn, ws_turn
 
@@ -45,7 +45,7 @@ async def test_store_false_never_touches_the_store(
     async def never(*_: Any) -> None:
         raise AssertionError("the store was asked")
 
-    for name in ("put", "get", "chain"):
+    for name in ("put", "get", "chain", "whole"):
         monkeypatch.setattr(gateway.app[STORE], name, never)
     first = await ws_turn(socket, CREATE)
     await ws_turn(socket, {**CREATE, "previous_response_id": first.response["id"]})
@@ -128,6 +128,39 @@ async def test_a_turn_that_the_client_left_is_not_continued_from(store: bool) ->
         id = created["response"]["id"]
         async with session.get(f"{gateway.url}/v1/responses/{id}") as answer:
             assert answer.status == 404
+
+
+@pytest.mark.parametrize("deleted", [0, 1, 2])
+@pytest.mark.parametrize("by_another", [False, True])
+async def test_what_was_deleted_is_continued_by_nobody(
+    gateway: Gateway, deleted: int, by_another: bool
+) -> None:
+    """At once, though it is kept ready, and whichever gateway has deleted it."""
+    body: JSON = {"model": "scripted", "input": "hi"}
+    ids: list[str] = []
+    for _ in range(3):
+        reply = await run_turn(
+            "sse", gateway.url, {**body, "previous_response_id": (ids or [None])[-1]}
+        )
+        ids.append(reply.response["id"])
+    assert len(gateway.app[RELAY].parents) == 1
+    if by_another:
+        assert await gateway.app[STORE].delete(ids[deleted], "")
+    else:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.delete(f"{gateway.url}/v1/responses/{ids[deleted]}") as answer,
+        ):
+            assert answer.status == 200
+    for _ in range(2):
+        reply = await run_turn("json", gateway.url, {**body, "previous_response_id": ids[-1]})
+        assert reply.error["code"] == "previous_response_not_found"
+    assert len(gateway.app[RELAY].parents) == 0
+
+
+async def test_a_socket_keeps_what_it_continues_itself(gateway: Gateway, socket: Socket) -> None:
+    await ws_turn(socket, {**CREATE, "store": True})
+    assert len(gateway.app[RELAY].parents) == 0
 
 
 async def test_responses_belong_to_their_key(gateway: Gateway) -> None:

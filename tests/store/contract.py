@@ -95,12 +95,55 @@ async def test_a_deleted_row_breaks_what_continues_it(store: Store) -> None:
     assert await store.get("b", "me") is not None
 
 
+async def test_a_chain_is_known_to_be_whole_without_reading_it(store: Store) -> None:
+    for id, previous in (("a", None), ("b", "a"), ("c", "b"), ("lost", "never")):
+        await store.put(row(id, previous))
+    mark = await store.whole("c", "me")
+    assert mark is not None
+    assert await store.whole("c", "me", mark) == mark
+    for id in ("lost", "unknown", "", "\0"):
+        assert await store.whole(id, "me") is None
+        assert await store.whole(id, "me", mark) is None
+    assert await store.whole("c", "you") is None
+    assert await store.whole("c", "you", mark) is None
+
+
+async def test_each_deletion_is_seen_by_who_knew_the_chain(store: Store) -> None:
+    for id, previous in (("a", None), ("b", "a"), ("c", "b"), ("other", None), ("more", None)):
+        await store.put(row(id, previous))
+    before = await store.whole("c", "me")
+    assert await store.delete("unknown", "me") is False
+    assert await store.delete("other", "you") is False
+    assert await store.whole("c", "me") == before
+    await store.delete("other", "me")
+    between = await store.whole("c", "me", before)
+    assert between not in (None, before)
+    await store.put(row("d", "c"))
+    assert await store.whole("d", "me", between) == between
+    await store.delete("a", "me")
+    for mark in (None, before, between):
+        assert await store.whole("d", "me", mark) is None
+    await store.delete("more", "me")
+    assert await store.whole("d", "me", between) is None
+    assert await store.whole("b", "me", between) is None
+
+
+async def test_what_follows_a_row_that_has_gone_is_not_whole(store: Store) -> None:
+    """A turn that ran so long that its parent has expired."""
+    await store.put(row("z"))
+    mark = await store.whole("z", "me")
+    await store.put(row("child", "expired"))
+    assert await store.whole("child", "me", mark) is None
+
+
 async def test_a_loop_of_ids_is_no_chain(store: Store) -> None:
     await store.put(row("a", "b"))
     await store.put(row("b", "a"))
     await store.put(row("self", "self"))
     assert await ids(store, "a") == []
     assert await ids(store, "self") == []
+    assert await store.whole("a", "me") is None
+    assert await store.whole("self", "me") is None
 
 
 async def test_a_long_chain_is_read_whole_and_one_too_long_not_at_all(store: Store) -> None:
@@ -111,6 +154,8 @@ async def test_a_long_chain_is_read_whole_and_one_too_long_not_at_all(store: Sto
     )
     assert await ids(store, names[MAX_CHAIN - 1]) == names[:-1]
     assert await ids(store, names[MAX_CHAIN]) == []
+    assert await store.whole(names[MAX_CHAIN - 1], "me") is not None
+    assert await store.whole(names[MAX_CHAIN], "me") is None
 
 
 @pytest.mark.parametrize("id", ["", "\0", "a\0b", "\udc80", "ü", "a\nb", "x" * 100_000, "' OR 1"])
