@@ -64,6 +64,22 @@ async def test_a_conversation_lives_for_as_long_as_its_last_turn(age: Age) -> No
     assert await there(store, "a", "b", "c") == []
 
 
+async def test_to_be_known_is_to_be_used(age: Age) -> None:
+    """A conversation that a gateway has ready is continued without being read."""
+    time = Time()
+    store = await age(Retention(seconds=30 * DAY), time.clock)
+    await store.put(row("a"))
+    await store.put(row("b"))
+    mark = await store.whole("a", "me")
+    time.passes(29 * DAY)
+    assert await store.whole("a", "me", mark) == mark
+    time.passes(2 * DAY)
+    await store.check()  # behind the mark that asking has left
+    assert await store.sweeper.sweep() == 1
+    assert await store.whole("a", "me", mark) == mark
+    assert await store.whole("b", "me", mark) is None
+
+
 async def test_to_be_continued_is_to_be_used(age: Age) -> None:
     time = Time()
     store = await age(Retention(seconds=30 * DAY), time.clock)

@@ -51,5 +51,18 @@ async def test_what_nobody_has_used_for_so_long_goes() -> None:
     assert await there(store, "a", "live", "next", "b") == ["live", "next", "b"]
 
 
+async def test_to_be_known_is_to_be_used() -> None:
+    now = 0.0
+    store = MemoryStore(retention_seconds=100, now=lambda: now)
+    await store.put(row("a"))
+    await store.put(row("b"))
+    now = 90.0
+    mark = await store.whole("a", "me")
+    now = 110.0
+    await store.put(row("c"))
+    assert await store.whole("a", "me", mark) == mark
+    assert await store.whole("b", "me", mark) is None
+
+
 async def test_each_has_a_key_of_its_own() -> None:
     assert await MemoryStore().sealing_key() != await MemoryStore().sealing_key()
