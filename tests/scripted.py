@@ -115,15 +115,23 @@ class ScriptedUpstream:
         split: the answer is written in pieces of so many bytes; 0 writes one event at a time.
         strictly: refuse what real servers refuse; otherwise only record it.
         allow: top-level request keys that are fine besides the strict list.
+        port: where it listens; 0 is any free one.
     """
 
     def __init__(
-        self, script: Script, *, split: int = 0, strictly: bool = True, allow: Sequence[str] = ()
+        self,
+        script: Script,
+        *,
+        split: int = 0,
+        strictly: bool = True,
+        allow: Sequence[str] = (),
+        port: int = 0,
     ) -> None:
         self._script = script if callable(script) else _in_order(script)
         self._split = split
         self._strictly = strictly
         self._allow = allow
+        self._port = port
         self._ids = itertools.count(1)
         self._released = asyncio.Event()
         self._changed = asyncio.Condition()
@@ -145,7 +153,7 @@ class ScriptedUpstream:
             app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1
         )
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        await web.TCPSite(self._runner, "127.0.0.1", self._port).start()
         self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}/v1"
         return self
 

@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 VERSION = 1
 HEADER = "x-responses-gateway-record"
 # Turns that wait to be written; when the disk is that slow, later ones are not recorded.
-MAX_WAITING_RECORDINGS = 64
+MAX_WAITING_RECORDINGS = 32
 # What is left to write at the end gets so long.
 CLOSE_SECONDS = 5.0
 # A noted event or trigger, beside the bytes that it refers to.

@@ -125,9 +125,15 @@ def replay(lines: list[JSON]) -> Difference | None:
         run.run()
     except Differs as differs:
         return differs.difference
+    except _AtTheCut:
+        return None
     except msgspec.ValidationError as error:
         raise NotARecording(f"line {run.number} was made by another gateway: {error}") from None
     return None
+
+
+class _AtTheCut(Exception):
+    """What comes next is behind the end of what was kept."""
 
 
 class Replay:
@@ -153,6 +159,7 @@ class Replay:
         self._answer: JSON = {}
         self._body: list[bytes] = []
         self._is_refused = False
+        self._is_cut = any(line["kind"] == "cut" for line in lines)
 
     def run(self) -> None:
         """Take one line after the other.
@@ -167,7 +174,7 @@ class Replay:
                 raise NotARecording(f"line {number} is of the unknown kind {line['kind']!r}")
             try:
                 handler(self, line)
-            except (Differs, NotARecording, msgspec.ValidationError):
+            except (Differs, NotARecording, _AtTheCut, msgspec.ValidationError):
                 raise
             except Exception:  # an edge: a bug of the state machine is what is looked for
                 trace = traceback.format_exc(limit=-6)
@@ -179,26 +186,29 @@ class Replay:
         return deque(line["value"] for line in self._lines if line["kind"] == kind)
 
     def _new_id(self, prefix: str) -> str:
-        if not self._ids:
-            raise self._differs("one more id is asked for", "", "none", prefix)
-        id: str = self._ids.popleft()
+        id: str = self._next(self._ids, "one more id is asked for", prefix)
         if not id.startswith(f"{prefix}_"):
             raise self._differs("another kind of id is asked for", "", id, prefix)
         return id
 
     def _now(self) -> int:
-        if not self._times:
-            raise self._differs("the clock is asked once more", "", "none", "now()")
-        seconds: int = self._times.popleft()
+        seconds: int = self._next(self._times, "the clock is asked once more", "now()")
         return seconds
 
     def _seal(self, value: JSON) -> str:
-        if not self._seals:
-            raise self._differs("something is sealed", "", "nothing", _short(value))
-        text: str = self._seals.popleft()
+        text: str = self._next(self._seals, "something is sealed", _short(value))
         return text
 
+    def _next(self, recorded: deque[Any], what: str, now: str) -> Any:
+        if recorded:
+            return recorded.popleft()
+        if self._is_cut:
+            raise _AtTheCut
+        raise self._differs(what, "", "none", now)
+
     def _unseal(self, text: str) -> Any:
+        if text not in self._opened and self._is_cut:
+            raise _AtTheCut
         value = self._opened.get(text)
         if value is None:
             raise ValueError("not opened then")

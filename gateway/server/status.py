@@ -21,6 +21,9 @@ from gateway.server.keys import ACCESS, SETTINGS, TARGETS
 from gateway.server.onlookers import ACTIVITY, RECORDER
 from gateway.wire.json import JSON
 
+# Of a server that lists hundreds.
+MAX_SHOWN_MODELS = 20
+
 _parts = re.compile(r"<(script|style)>(.*?)</\1>", re.DOTALL)
 
 
@@ -102,6 +105,6 @@ def _upstream(app: web.Application) -> JSON:
         "dialect": target.profile.dialect,
         "profile": target.profile.name,
         "how": target.found.how,
-        "models": target.models[:20],
+        "models": target.models[:MAX_SHOWN_MODELS],
         **health,
     }
