@@ -21,6 +21,10 @@ else:
 
 # gzip inside zstd inside … : nobody means it, and each layer multiplies what a bomb can hold.
 MAX_ENCODINGS = 2
+# Members or frames of one compressed body: parallel compressors write one for each 64 KiB or more.
+MAX_MEMBERS = 4096
+# Read piece by piece: what follows a member is copied when it ends, and must not be the whole body.
+_PIECE_BYTES = 64 * 1024
 
 
 class _Decompressor(Protocol):
@@ -102,20 +106,26 @@ def _decompress(
 ) -> bytes:
     """All members of a compressed body; a body that would grow past the limit stops there."""
     parts: list[bytes] = []
-    room = limit
-    while data or not parts:
-        decompressor = make(data)
+    at, room, members = 0, limit, 1
+    decompressor = make(data[:1])
+    while at < len(data) or not decompressor.eof:
+        if decompressor.eof:
+            members += 1
+            if members > MAX_MEMBERS:
+                raise RequestError(f"The body has more than {MAX_MEMBERS} {encoding} members.")
+            decompressor = make(data[at : at + 1])
+        piece = data[at : at + _PIECE_BYTES]
+        if not piece:
+            raise _damaged(encoding)
         try:
-            part = decompressor.decompress(data, room + 1)
+            part = decompressor.decompress(piece, room + 1)
         except (zlib.error, zstd.ZstdError, EOFError):
             raise _damaged(encoding) from None
+        at += len(piece) - len(decompressor.unused_data)
         room -= len(part)
         if room < 0:
             raise too_large(limit)
-        if not decompressor.eof:
-            raise _damaged(encoding)
         parts.append(part)
-        data = decompressor.unused_data
     return b"".join(parts)
 
 

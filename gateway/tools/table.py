@@ -184,7 +184,8 @@ class ToolTable:
         if namespace != declared.name:
             return None
         public = namespace, declared.name
-        double = next((row for row in self._rows.values() if row.public == public), None)
+        rows = (self._rows.get(key) for key in (public, (None, declared.name)))
+        double = next((row for row in rows if row is not None and row.public == public), None)
         return None if double is None else f"{double.path} is called by the same name"
 
     def _index(self) -> None:

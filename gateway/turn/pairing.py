@@ -13,6 +13,7 @@ Function-only servers demand that (Q46), while a Responses history is looser: on
 | tool_search_call without a call_id | left out: it cannot be answered (hosted ones have none) |
 """
 
+from collections import deque
 from typing import Final
 
 from msgspec import Struct
@@ -106,7 +107,11 @@ class Pairing:
         self.is_rewritten = False
         self._latest: dict[tuple[str, str], PairedCall] = {}
         self._upstream_ids: set[str] = set()
+        self._times: dict[str, int] = {}
         self._run: list[PairedCall] = []
+        # Of the run: those without an output by kind and id, so that no output has to look at every call.
+        self._waiting: dict[tuple[str, str], deque[PairedCall]] = {}
+        self._is_run_answered = False
         self._unanswered: dict[str, PairedCall] = {}
         self._steps: list[Step] = []
 
@@ -159,19 +164,22 @@ class Pairing:
         self._latest[item["type"], call_id] = call
         self._unanswered[call.upstream_id] = call
         self._run.append(call)
+        self._waiting.setdefault((item["type"], call_id), deque()).append(call)
         self._steps.append(call)
 
     def _upstream_id(self, call_id: str) -> str:
-        numbered, times = call_id, 1
+        times = self._times.get(call_id, 0) + 1
+        numbered = call_id if times == 1 else f"{call_id}_{times}"
         while numbered in self._upstream_ids:
             times += 1
             numbered = f"{call_id}_{times}"
+        self._times[call_id] = times
         self._upstream_ids.add(numbered)
         return numbered
 
     def _close_answered(self) -> None:
         """The model speaks again: a run that has outputs already is over."""
-        if any(call.outputs for call in self._run):
+        if self._is_run_answered:
             self._end_run()
 
     def _output(self, item: JSON) -> None:
@@ -181,6 +189,7 @@ class Pairing:
             self._orphan(item)
         elif not call.outputs or (not call.is_closed and kind != "tool_search_output"):
             self.is_rewritten |= call.is_closed
+            self._is_run_answered |= not call.is_closed
             self._unanswered.pop(call.upstream_id, None)
             call.outputs.append(item)
         elif kind == "tool_search_output":
@@ -192,10 +201,8 @@ class Pairing:
     def _call_of(self, kind: str, call_id: str) -> PairedCall | None:
         """The first call of this run that waits for such an output, else the latest call of this id."""
         wanted = _CALL_OF[kind], call_id
-        for call in self._run:
-            if not call.outputs and (call.item["type"], call.item["call_id"]) == wanted:
-                return call
-        return self._latest.get(wanted)
+        waiting = self._waiting.get(wanted)
+        return waiting.popleft() if waiting else self._latest.get(wanted)
 
     def _orphan(self, item: JSON) -> None:
         kind, call_id = item["type"], item.get("call_id")
@@ -219,3 +226,5 @@ class Pairing:
             call.is_closed = True
             self._steps.append(Answer(call=call))
         self._run = []
+        self._waiting = {}
+        self._is_run_answered = False

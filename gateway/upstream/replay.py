@@ -24,14 +24,14 @@ class Replay:
     def __init__(self, profile: Profile, *, can_pass: bool) -> None:
         self._profile = profile
         self._can_pass = can_pass  # the API has a place for items of unknown types
-        self._waiting: list[str] = []  # call_ids of this turn's calls, in order
+        self._waiting: dict[str, None] = {}  # call_ids of this turn's calls, in order
         self._outputs: dict[str, JSON] = {}
         self._held: list[JSON] = []
 
     def copy(self) -> "Replay":
         """A second replay that has seen the same items."""
         twin = Replay(self._profile, can_pass=self._can_pass)
-        twin._waiting = list(self._waiting)
+        twin._waiting = dict(self._waiting)
         twin._outputs = dict(self._outputs)
         twin._held = list(self._held)
         return twin
@@ -71,7 +71,7 @@ class Replay:
                     f"Two function calls of one turn have the call_id {item['call_id']}.",
                     param="input",
                 )
-            self._waiting.append(item["call_id"])
+            self._waiting[item["call_id"]] = None
         elif kind == "message" and item["role"] in SYSTEM_ROLES:
             return [_late_system(item, self._profile)]
         return [item]
@@ -94,7 +94,7 @@ class Replay:
     def _release(self) -> list[JSON]:
         """The turn's outputs, its images, then everything that had to wait for them."""
         outputs = [self._outputs[call_id] for call_id in self._waiting]
-        self._waiting, self._outputs = [], {}
+        self._waiting, self._outputs = {}, {}
         if self._profile.tool_content == "string":
             outputs = _flatten(outputs, self._profile)
         held, self._held = self._held, []

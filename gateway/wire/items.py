@@ -41,7 +41,8 @@ CONTENT_PARTS: dict[str, Check] = {
 }
 
 _content = string_or(array(by_type(CONTENT_PARTS)))
-_objects = array(record, of="an array of objects")
+# A part of reasoning that has no text to read passes.
+_thoughts = array(fields({}, {"text": string}), of="an array of objects")
 
 # Declarations inside items may repeat and conflict without being an error (tool search, additional
 # tools); the tool table decides. They only must be recognisable.
@@ -77,8 +78,8 @@ ITEMS: dict[str, Check] = {
     ),
     "additional_tools": fields({"tools": _loose_tools}, {"id": string, "role": string}),
     "reasoning": fields(
-        {"summary": _objects},
-        {"id": string, "content": _objects, "encrypted_content": string, "status": string},
+        {"summary": _thoughts},
+        {"id": string, "content": _thoughts, "encrypted_content": string, "status": string},
     ),
     "compaction": fields({"encrypted_content": string}, {"id": string}),
     "compaction_summary": fields({"encrypted_content": string}, {"id": string}),  # older Codex

@@ -2,14 +2,18 @@
 
 import gzip
 import json
+import random
 import sys
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from time import process_time
 
 import aiohttp
 import pytest
 
 from gateway.app import Gateway
+from gateway.errors import RequestError
+from gateway.server.body import MAX_MEMBERS, decode
 from tests.scripted import Call, ScriptedUpstream
 from tests.server.clients import JSON, gateway_for, run_turn
 
@@ -97,6 +101,21 @@ async def test_encodings_in_layers_and_in_members(gateway: Gateway) -> None:
     ):
         status, answer, _ = await post(gateway, body, encoding)
         assert (status, answer["status"]) == (200, "completed"), encoding
+
+
+@pytest.mark.parametrize(
+    ("encoding", "compress"), [("gzip", gzip.compress), ("zstd", zstd.compress)]
+)
+def test_empty_members_cost_no_more_than_their_bytes(
+    encoding: str, compress: Callable[[bytes], bytes]
+) -> None:
+    """Each member once copied all that follows it: a megabyte of empty ones took ten seconds."""
+    noise = compress(random.Random(1).randbytes(20_000_000))
+    began = process_time()
+    decode(compress(b"") * (MAX_MEMBERS - 1) + noise, [encoding], 32 << 20)
+    assert process_time() - began < 2
+    with pytest.raises(RequestError, match=f"more than {MAX_MEMBERS} {encoding} members"):
+        decode(compress(b"") * 100_000, [encoding], 32 << 20)
 
 
 @pytest.mark.parametrize(

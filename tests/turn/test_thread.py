@@ -1,7 +1,10 @@
 """A conversation that was lowered turn by turn is the one that is lowered at once."""
 
+from collections.abc import Callable
 from itertools import pairwise
+from time import process_time
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +13,8 @@ from gateway.tools.options import ToolOptions
 from gateway.turn.history import History
 from gateway.turn.request import Lowering, prepare
 from gateway.turn.thread import Grown, Thread
+from gateway.upstream.dialect import make_dialect
+from gateway.upstream.profiles import load_profile
 from tests.turn.test_any_request import ITEM, OPTIONS, TOOLS
 from tests.turn.test_cutting import histories
 
@@ -115,3 +120,54 @@ def test_call_ids_are_those_of_every_item():
     other = {**CALL, "call_id": "c2"}
     thread = Thread([], [USER, CALL, OUTPUT, other, hosted, unknown], ToolOptions())
     assert thread.call_ids == {"c", "c2"}
+
+
+def _call(call_id):
+    return {**CALL, "call_id": call_id}
+
+
+def _output(call_id):
+    return {**OUTPUT, "call_id": call_id}
+
+
+def _search(call_id, name):
+    both = {"call_id": call_id, "execution": "client"}
+    return [
+        {"type": "tool_search_call", "arguments": {}, **both},
+        {
+            "type": "tool_search_output",
+            "tools": [{"type": "function", "name": name, "defer_loading": True}],
+            **both,
+        },
+    ]
+
+
+LONG: dict[str, Callable[[int], list]] = {
+    "one id for all calls": lambda n: [_call("c")] * n,
+    "one id for all pairs": lambda n: [CALL, OUTPUT] * n,
+    "calls without outputs": lambda n: [_call(f"c{i}") for i in range(n)],
+    "outputs in order": lambda n: [
+        *(_call(f"c{i}") for i in range(n)),
+        *(_output(f"c{i}") for i in range(n)),
+    ],
+    "outputs from behind": lambda n: [
+        *(_call(f"c{i}") for i in range(n)),
+        *(_output(f"c{i}") for i in reversed(range(n))),
+    ],
+    "searches": lambda n: [item for i in range(n) for item in _search(f"s{i}", f"f{i}")],
+    "one search many times": lambda n: [item for _ in range(n) for item in _search("s", "f")],
+}
+
+
+@pytest.mark.parametrize("shape", LONG)
+def test_the_cost_of_a_history_grows_with_its_length_and_no_faster(shape):
+    """A megabyte of calls in an odd order must not hold the other connections up for a minute."""
+    items = [USER, *LONG[shape](8000)]
+    tools = [{"type": "tool_search", "execution": "client"}]
+    began = process_time()
+    thread = Thread(tools, items, ToolOptions())
+    request = {"model": "m", "stream": True, "input": thread.lowered()}
+    for dialect in ("chat", "responses"):
+        make_dialect(load_profile("default", {"dialect": dialect})).encode(request)
+    # It takes 0.2 s; what looks at every call for each call takes 5 s and more.
+    assert process_time() - began < 2

@@ -239,6 +239,18 @@ def test_missing(body: JSON, param: str) -> None:
         ),
         (item(type="additional_tools", tools=[1]), "input[0].tools[0]", "an object", "an integer"),
         (item(type="reasoning", summary=""), "input[0].summary", "an array of objects", "a string"),
+        (
+            item(type="reasoning", summary=[], content=[{"type": "reasoning_text", "text": 1}]),
+            "input[0].content[0].text",
+            "a string",
+            "an integer",
+        ),
+        (
+            item(type="reasoning", summary=[{"type": "summary_text", "text": ["a"]}]),
+            "input[0].summary[0].text",
+            "a string",
+            "an array",
+        ),
         (request(tools={}), "tools", "an array of objects", "an object"),
         (request(tools=[None]), "tools[0]", "an object", "null"),
         (request(tools=[FUNCTION, "f"]), "tools[1]", "an object", "a string"),
