@@ -22,7 +22,7 @@ types: .venv/stamp-dev
 	$(BIN)/mypy --strict gateway
 
 test: .venv/stamp-dev          ## the whole suite without a network
-	PYTHONASYNCIODEBUG=1 $(BIN)/python -m pytest $(ARGS)
+	PYTHONASYNCIODEBUG=1 $(BIN)/python -m pytest -n auto $(ARGS)
 
 peers: .venv/stamp-peers       ## against real clients and a real model; minutes, needs npm
 	$(BIN)/python -m pytest tests/peers --timeout=300 $(ARGS)
