@@ -6,7 +6,8 @@ from pathlib import Path
 import click
 
 from gateway.commands.options import EXIT_USAGE
-from gateway.server.replaying import NotARecording, read_lines, replay
+from gateway.server.recording_lines import NotARecording, read_lines
+from gateway.server.replaying import replay
 
 EXIT_DIFFERS = 1
 

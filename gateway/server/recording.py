@@ -27,6 +27,7 @@ from gateway.config import RecordConfig
 from gateway.errors import GatewayError
 from gateway.server.masking import Masker, shown_secrets
 from gateway.server.recorded_turn import RecordedTurn
+from gateway.server.recording_lines import VERSION
 from gateway.server.watching import Begun, TurnWatch
 from gateway.turn.history import History
 from gateway.turn.request import TurnOptions
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-VERSION = 1
 HEADER = "x-responses-gateway-record"
 # Turns that wait to be written; when the disk is that slow, later ones are not recorded.
 MAX_WAITING_RECORDINGS = 32

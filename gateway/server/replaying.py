@@ -14,8 +14,9 @@ from typing import Any
 import msgspec
 
 from gateway.errors import GatewayError, RequestError
+from gateway.server.differences import first_difference, short
 from gateway.server.masking import Masker
-from gateway.server.recording import VERSION
+from gateway.server.recording_lines import NotARecording
 from gateway.tools.options import ToolOptions
 from gateway.turn.compaction import Sealer
 from gateway.turn.history import History
@@ -24,28 +25,7 @@ from gateway.turn.turn import Turn
 from gateway.upstream.dialect import Dialect, Reader, make_dialect
 from gateway.upstream.errors import read_error
 from gateway.upstream.profiles import Profile
-from gateway.wire.json import JSON, MalformedJSON, dumps, loads
-
-# What is shown of a value that differs.
-MAX_SHOWN_CHARS = 300
-
-_NEEDS = {
-    "turn": ("request", "history", "options"),
-    "target": ("profile",),
-    "id": ("value",),
-    "now": ("value",),
-    "seal": ("text",),
-    "unseal": ("text", "value"),
-    "asked": ("path", "body"),
-    "answered": ("status", "headers"),
-    "fail": ("error",),
-    "sent": ("events",),
-    "end": ("state", "error", "gone", "response"),
-}
-
-
-class NotARecording(ValueError):
-    """The file cannot be run. The message says why."""
+from gateway.wire.json import JSON, dumps, loads
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -78,37 +58,6 @@ class Differs(Exception):
     def __init__(self, difference: Difference) -> None:
         super().__init__(str(difference))
         self.difference = difference
-
-
-def read_lines(data: bytes) -> list[JSON]:
-    """The lines of a recording.
-
-    Raises:
-        NotARecording: it is none, or of a version that this gateway does not know.
-    """
-    lines: list[JSON] = []
-    for number, text in enumerate(data.split(b"\n"), start=1):
-        if not text:
-            continue
-        try:
-            line = loads(text)
-        except MalformedJSON as error:
-            raise NotARecording(f"line {number} is no JSON: {error}") from None
-        if not isinstance(line, dict) or not isinstance(line.get("kind"), str):
-            raise NotARecording(f"line {number} is no line of a recording")
-        missing = [key for key in _NEEDS.get(line["kind"], ()) if key not in line]
-        if missing:
-            raise NotARecording(f"line {number} has no {missing[0]!r}")
-        lines.append(line)
-    if not lines or lines[0]["kind"] != "recording":
-        raise NotARecording("its first line is not that of a recording")
-    if lines[0].get("version") != VERSION:
-        raise NotARecording(
-            f"it has version {lines[0].get('version')}; this gateway reads version {VERSION}"
-        )
-    if not any(line["kind"] == "turn" for line in lines):
-        raise NotARecording("it holds no turn: the turn was refused, or was larger than max_bytes")
-    return lines
 
 
 def replay(lines: list[JSON]) -> Difference | None:
@@ -196,7 +145,7 @@ class Replay:
         return seconds
 
     def _seal(self, value: JSON) -> str:
-        text: str = self._next(self._seals, "something is sealed", _short(value))
+        text: str = self._next(self._seals, "something is sealed", short(value))
         return text
 
     def _next(self, recorded: deque[Any], what: str, now: str) -> Any:
@@ -317,7 +266,7 @@ class Replay:
         left = turn.events_to_send()
         # After any other end the client was gone, or was told by an error.
         if left and line["state"] in ("completed", "incomplete") and not line["gone"]:
-            raise self._differs("more events are left to send", "", "none", _short(left[0]))
+            raise self._differs("more events are left to send", "", "none", short(left[0]))
 
     # -- inside
 
@@ -337,40 +286,8 @@ class Replay:
             raise self._differs(what, *found)
 
     def _differs(self, what: str, path: str, recorded: Any, now: Any) -> Differs:
-        texts = [value if isinstance(value, str) else _short(value) for value in (recorded, now)]
+        texts = [value if isinstance(value, str) else short(value) for value in (recorded, now)]
         return Differs(Difference(self.number, what, path, *texts))
-
-
-def first_difference(recorded: Any, now: Any, path: str = "") -> tuple[str, str, str] | None:
-    """(path, recorded, now) of the first place at which two JSON values differ; None when none does."""
-    if isinstance(recorded, dict) and isinstance(now, dict):
-        for key in [*recorded, *(key for key in now if key not in recorded)]:
-            at = f"{path}.{key}" if path else key
-            if key not in now or key not in recorded:
-                there = [
-                    _short(side[key]) if key in side else "(absent)" for side in (recorded, now)
-                ]
-                return at, there[0], there[1]
-            if found := first_difference(recorded[key], now[key], at):
-                return found
-        return None
-    if isinstance(recorded, list) and isinstance(now, list):
-        for index, (then, today) in enumerate(zip(recorded, now, strict=False)):
-            if found := first_difference(then, today, f"{path}[{index}]"):
-                return found
-        if len(recorded) == len(now):
-            return None
-        at = min(len(recorded), len(now))
-        sides = [_short(side[at]) if at < len(side) else "(absent)" for side in (recorded, now)]
-        return f"{path}[{at}]", sides[0], sides[1]
-    if type(recorded) is type(now) and recorded == now:
-        return None
-    return path, _short(recorded), _short(now)
-
-
-def _short(value: Any) -> str:
-    text = dumps(value).decode()
-    return text if len(text) <= MAX_SHOWN_CHARS else f"{text[:MAX_SHOWN_CHARS]}…"
 
 
 def _trigger(name: str) -> "_Line":

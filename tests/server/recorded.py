@@ -10,7 +10,7 @@ import aiohttp
 
 from gateway.app import Gateway
 from gateway.config import AccessConfig, Config, RecordConfig, ServerConfig, UpstreamConfig
-from gateway.server.replaying import read_lines
+from gateway.server.recording_lines import read_lines
 from tests.scripted import (
     Answer,
     Call,

@@ -9,7 +9,9 @@ from click.testing import CliRunner
 from gateway.app import Gateway
 from gateway.cli import main
 from gateway.config import Config, RecordConfig, ServerConfig, UpstreamConfig
-from gateway.server.replaying import NotARecording, first_difference, read_lines, replay
+from gateway.server.differences import first_difference
+from gateway.server.recording_lines import NotARecording, read_lines
+from gateway.server.replaying import replay
 from gateway.turn.turn import Turn
 from gateway.wire.json import dumps
 from tests.scripted import ScriptedUpstream
@@ -180,6 +182,11 @@ def test_an_unknown_line_and_an_unknown_setting_are_said(lines: list[JSON]) -> N
         ({"a": 1}, {"a": 1, "b": 2}, ("b", "(absent)", "2")),
         ({"a": 1}, {"a": True}, ("a", "1", "true")),
         (1, "1", ("", "1", '"1"')),
+        ("a ****** b", "a secret b", None),
+        ("****** and *******", "secret and secrets", None),
+        ("a ****** b", "a secret c", ("", '"a ****** b"', '"a secret c"')),
+        ("*** Begin", "xxx Begin", ("", '"*** Begin"', '"xxx Begin"')),
+        ("a ******", "a secrets", ("", '"a ******"', '"a secrets"')),
     ],
 )
 def test_the_first_difference_of_two_values(recorded: Any, now: Any, found: Any) -> None:
