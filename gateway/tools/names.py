@@ -20,8 +20,9 @@ TOP_LEVEL_ALIAS = "functions"
 
 # What a client calls a tool: (namespace, name), with None for the top level under either name.
 Public = tuple[str | None, str]
-# tool_search has no public name of its own, and a function of that name may stand beside it. No name is empty.
-SEARCH_KEY: Final[Public] = (None, "")
+# tool_search has no public name of its own, and a function of that name may stand beside it. No JSON text holds half
+# a surrogate pair, while a model's call, and thus a history, may well have an empty name.
+SEARCH_KEY: Final[Public] = (None, "\ud800")
 
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9_-]")
 
@@ -49,14 +50,14 @@ def public_key(namespace: str | None, name: str) -> Public:
 def plain_name(namespace: str | None, name: str, rule: NameRule = DEFAULT_RULE) -> str:
     """The upstream name of a tool while no other tool stands in its way.
 
-    A name that is too long, or that had to lose a character, ends in `_` and a hash of (namespace, name), so that two
-    tools never become one.
+    A name that is empty, too long, or that had to lose a character, ends in `_` and a hash of (namespace, name), so
+    that two tools never become one.
     """
     wanted = name if namespace is None else f"{namespace}{SEPARATOR}{name}"
     clean = _FORBIDDEN.sub("_", wanted)
     if rule.first_letter and not clean[:1].isalpha():
         clean = f"f{clean}"
-    if clean == wanted and len(clean) <= rule.max_length:
+    if clean == wanted and 0 < len(clean) <= rule.max_length:
         return clean
     return hashed_name(namespace, name, clean, rule)
 

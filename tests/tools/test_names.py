@@ -49,6 +49,7 @@ def test_a_fitting_name_is_plain(namespace, name, upstream):
         (None, "get.forecast", "get_forecast"),
         ("ns.x", "m", "ns_x__m"),
         (None, "naïve", "na_ve"),
+        (None, "", ""),
     ],
 )
 def test_a_name_that_loses_something_ends_in_a_hash(namespace, name, start):

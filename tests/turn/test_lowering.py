@@ -1,6 +1,7 @@
 """A public history becomes messages, function calls, their outputs and reasoning."""
 
 import json
+import re
 from copy import deepcopy
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from gateway.tools.table import ToolTable
 from gateway.turn.lowering import lower_items, merge_outputs
 from gateway.turn.pairing import pair
+from gateway.wire.request import check_request
 
 PATCH = {"type": "custom", "name": "apply_patch"}
 WEATHER = {
@@ -203,3 +205,16 @@ def test_a_repeated_call_id_is_numbered_in_call_and_output():
         ("function_call", "c_2"),
         ("function_call_output", "c_2"),
     ]
+
+
+@pytest.mark.parametrize("name", ["", " ", "\0", "é", ".", "x" * 200, "tool_search", "f f"])
+@pytest.mark.parametrize("search", [[], [{"type": "tool_search", "execution": "client"}]])
+def test_a_call_of_any_name_can_be_sent_back(name, search):
+    """A model may call anything, nothing included: the thread goes on, and no tool is taken for another."""
+    items = [function_call("c", name, "{}"), function_output("c", "unsupported call")]
+    request = {"model": "m", "input": items, "tools": search}
+    assert check_request(request) is request
+    table = ToolTable.build(search, items)
+    sent = lower_items(pair(items), table)[0]["name"]
+    assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", sent)
+    assert (sent == table.search_name()) == (name == "tool_search")
