@@ -33,6 +33,7 @@ from gateway.commands.doctor import doctor
 from gateway.commands.options import DEFAULT_URL, EXIT_USAGE
 from gateway.commands.replay import replay_files
 from gateway.config import CONFIG_VARIABLE, Config, ConfigError, load
+from gateway.server.collector import settle
 from gateway.server.credentials import upstream_key
 from gateway.server.inherited import inherited_sockets
 from gateway.server.keyfile import add_key, expiry
@@ -194,6 +195,7 @@ async def _serve(
         target = await gateway.target()  # it has been asked; whether it answers is another matter
         _show(console, config, gateway.url, target, note)
         notifier.ready(describe())
+        settle()
         await stop.wait()
         notifier.stopping(describe())
         loop.remove_signal_handler(signal.SIGINT)  # a second Ctrl-C ends at once

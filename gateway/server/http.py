@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from aiohttp import web
+from aiohttp.abc import AbstractStreamWriter
 
 from gateway.server.background import Run
 from gateway.server.body import read_json
@@ -91,11 +92,13 @@ class _SSESink:
     def __init__(self, request: web.Request) -> None:
         self._request = request
         self.response = web.StreamResponse(headers=SSE_HEADERS)
+        self._writer: AbstractStreamWriter | None = None
 
     async def send(self, events: list[JSON]) -> None:
-        if not self.response.prepared:
-            await self.response.prepare(self._request)
-        await self.response.write(b"".join(map(encode_event, events)))
+        if self._writer is None:
+            self._writer = await self.response.prepare(self._request)
+            assert self._writer is not None  # None is a response that was prepared before
+        await self._writer.write(b"".join(map(encode_event, events)))
 
     def abort(self) -> None:
         if self._request.transport is not None:

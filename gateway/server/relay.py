@@ -228,7 +228,8 @@ class Relay:
                 answer = await opening
                 turn.start()
                 await delivery.flush()
-                await _read(answer, turn, target, delivery)
+                # A task of its own: each event wakes its few frames instead of all those of the request.
+                await asyncio.create_task(_read(answer, turn, target, delivery))
             finally:
                 await self._let_go(opening, turn)
 
@@ -283,7 +284,7 @@ async def _read(answer: Answer, turn: Turn, target: Target, delivery: Delivery) 
     """Upstream's bytes into the turn; the events of one chunk leave together."""
     reader = target.dialect.reader(answer.content_type)
     try:
-        async for chunk in answer.chunks():
+        while chunk := await answer.chunk():
             delivery.hear()
             delivery.watch.received(chunk)
             for event in reader.feed(chunk):
@@ -295,6 +296,7 @@ async def _read(answer: Answer, turn: Turn, target: Target, delivery: Delivery) 
             turn.receive(event)
         turn.receive_eof()
     finally:
+        answer.end()
         turn.notes += reader.notes
 
 

@@ -112,10 +112,18 @@ class Watching(TurnWatch):
         self._tell("answered", status, headers)
 
     def received(self, chunk: bytes) -> None:
-        self._tell("received", chunk)
+        for watch in self._watches:  # once an event, so without the detour by a name
+            try:
+                watch.received(chunk)
+            except Exception:  # an edge, as below
+                self._drop(watch)
 
     def sent(self, events: list[JSON]) -> None:
-        self._tell("sent", events)
+        for watch in self._watches:
+            try:
+                watch.sent(events)
+            except Exception:  # an edge, as below
+                self._drop(watch)
 
     def ended(self, error: BaseException | None) -> None:
         self._tell("ended", error)
@@ -136,8 +144,11 @@ class Watching(TurnWatch):
             try:
                 getattr(watch, what)(*seen)
             except Exception:  # an edge: who only looks must not end what is looked at
-                log.exception("a watcher has failed; it sees no more of this turn")
-                self._watches = [other for other in self._watches if other is not watch]
+                self._drop(watch)
+
+    def _drop(self, watch: TurnWatch) -> None:
+        log.exception("a watcher has failed; it sees no more of this turn")
+        self._watches = [other for other in self._watches if other is not watch]
 
 
 NOBODY = Watching([])

@@ -309,10 +309,9 @@ class _SocketSink:
         self._stream_id = stream_id
 
     async def send(self, events: list[JSON]) -> None:
-        for event in events:
-            if self._stream_id is not None:
-                event = {**event, "stream_id": self._stream_id}
-            await self._socket.send_frame(dumps(event), WSMsgType.TEXT)
+        if self._stream_id is not None:
+            events = [{**event, "stream_id": self._stream_id} for event in events]
+        await self._socket.send_texts(list(map(dumps, events)))
 
     def abort(self) -> None:
         self._socket.abort()

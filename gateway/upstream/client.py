@@ -42,6 +42,7 @@ class Answer:
         self, response: aiohttp.ClientResponse, host: str, idle_timeout: float | None = None
     ) -> None:
         self._response = response
+        self._content = response.content
         self._host = host
         self._silence = Silence(idle_timeout, self.close)
         self.status = response.status
@@ -50,15 +51,20 @@ class Answer:
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """The body as it arrives, in the server's own pieces."""
-        content = self._response.content
         try:
-            while True:
-                self._silence.begin()
-                chunk = await content.readany()
-                self._silence.end()
-                if not chunk:
-                    return
+            while chunk := await self.chunk():
                 yield chunk
+        finally:
+            self.end()
+
+    async def chunk(self) -> bytes:
+        """The next piece, b"" when the body is over; `end` must follow the last one.
+
+        (A generator around it costs as much for each event as half the translation.)
+        """
+        self._silence.begin()
+        try:
+            chunk = await self._content.readany()
         except TimeoutError:
             self.close()
             raise _silent(self._host) from None
@@ -70,8 +76,12 @@ class Answer:
                 f"The model server at {self._host} broke off its answer.",
                 code="upstream_broke_off",
             ) from None
-        finally:
-            self._silence.stop()
+        self._silence.end()
+        return chunk
+
+    def end(self) -> None:
+        """No more is read: its silence does not count."""
+        self._silence.stop()
 
     async def read(self, limit: int = MAX_ERROR_BYTES) -> bytes:
         """The body, at most `limit` bytes of it."""

@@ -4,7 +4,7 @@ import asyncio
 
 import aiohttp
 import pytest
-from aiohttp import web
+from aiohttp.http_writer import StreamWriter
 
 from tests.scripted import Raw, ScriptedUpstream, hang
 from tests.server.clients import JSON, gateway_for
@@ -38,14 +38,14 @@ async def test_the_events_of_one_chunk_leave_in_one_write(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     writes: list[bytes] = []
-    write = web.StreamResponse.write
+    write = StreamWriter.write
 
-    async def recorded(response: web.StreamResponse, data: bytes) -> None:
+    async def recorded(writer: StreamWriter, data: bytes) -> None:
         if b"event: response." in data:
             writes.append(data)
-        await write(response, data)
+        await write(writer, data)
 
-    monkeypatch.setattr(web.StreamResponse, "write", recorded)
+    monkeypatch.setattr(StreamWriter, "write", recorded)
     body = b"".join(map(chunk, "abcdef")) + b"data: [DONE]\n\n"
     async with (
         ScriptedUpstream([Raw(body)]) as upstream,
