@@ -1,26 +1,49 @@
-"""The client side of a benchmark: streams over SSE and WebSocket, and what they tell."""
+"""The client side of a benchmark: streams over SSE and WebSocket, and how long they take."""
 
 import asyncio
-import statistics
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 
+from bench.peers import KEY
 from bench.processes import Served
 
+JSON = dict[str, Any]
+
 TRANSPORTS = ("sse", "websocket")
+GRAMMAR = Path(__file__).parents[1] / "tests/grammars/apply_patch.lark"
 _END = b'"type":"response.completed"'
-_HEAD = 60
+_ENDS = (_END, b'"type": "response.completed"', b'"response.failed"', b'"type":"error"')
+_HEAD = 200
 
 
-def body(transport: str, **more: Any) -> dict[str, Any]:
+def apply_patch() -> JSON:
+    """The custom tool as the Codex CLI declares it."""
+    definition = GRAMMAR.read_text()
+    return {
+        "type": "custom",
+        "name": "apply_patch",
+        "description": "Edits files.",
+        "format": {"type": "grammar", "syntax": "lark", "definition": definition},
+    }
+
+
+def body(transport: str, **more: Any) -> JSON:
     """A create request."""
     request = {"model": "bench", "input": "say something", "store": False, **more}
     if transport == "websocket":
         return {"type": "response.create", **request}
     return {**request, "stream": True}
+
+
+def client() -> aiohttp.ClientSession:
+    """As many connections as are wanted."""
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0), headers={"Authorization": f"Bearer {KEY}"}
+    )
 
 
 async def sse_events(session: aiohttp.ClientSession, base: str, **more: Any) -> AsyncIterator[int]:
@@ -39,8 +62,14 @@ async def websocket_events(
         await socket.send_json(body("websocket", **more))
         async for message in socket:
             yield 1
-            if _END in message.data[:_HEAD]:
+            if is_end(message.data):
                 return
+
+
+def is_end(frame: bytes) -> bool:
+    """Whether a frame is the last one of a turn."""
+    head = frame[:_HEAD]
+    return any(end in head for end in _ENDS)
 
 
 def connect(session: aiohttp.ClientSession, base: str) -> Any:
@@ -59,32 +88,28 @@ async def drain(session: aiohttp.ClientSession, base: str, transport: str, **mor
     return total
 
 
-async def load(server: Served, transport: str, streams: int, seconds: float) -> dict[str, float]:
+async def load(
+    server: Served, transport: str, streams: int, seconds: float, **more: Any
+) -> dict[str, float]:
     """Runs streams one after the other in `streams` lanes until the time is up."""
-    connector = aiohttp.TCPConnector(limit=0)
-    async with aiohttp.ClientSession(connector=connector) as session:
-        await drain(session, server.url, transport)
+    async with client() as session:
         began, cpu = time.perf_counter(), server.cpu_seconds()
         end = began + seconds
 
         async def lane() -> int:
             total = 0
-            while time.perf_counter() < end:
-                total += await drain(session, server.url, transport)
+            while not total or time.perf_counter() < end:
+                total += await drain(session, server.url, transport, **more)
             return total
 
         events = sum(await asyncio.gather(*(lane() for _ in range(streams))))
         wall, used = time.perf_counter() - began, server.cpu_seconds() - cpu
-    return {
-        "events": events,
-        "us_per_event": used / events * 1e6,
-        "events_per_core_second": events / used if used else 0.0,
-        "events_per_second": events / wall,
-        "rss_mb": server.rss_mb(),
-    }
+        rss = server.rss_mb()
+    return {"events": events, "cpu": used, "wall": wall, "rss_mb": rss}
 
 
-async def _timed_direct(session: aiohttp.ClientSession, direct: str) -> float:
+async def first_direct(session: aiohttp.ClientSession, direct: str) -> float:
+    """Seconds to the first bytes of the model server itself."""
     began = time.perf_counter()
     async with session.post(f"{direct}/chat/completions", json={"model": "bench"}) as answer:
         await answer.content.readany()
@@ -93,7 +118,8 @@ async def _timed_direct(session: aiohttp.ClientSession, direct: str) -> float:
     return seen - began
 
 
-async def _timed(session: aiohttp.ClientSession, base: str) -> float:
+async def first_sse(session: aiohttp.ClientSession, base: str) -> float:
+    """Seconds to the first bytes of a stream."""
     began = time.perf_counter()
     seen = 0.0
     async for _count in sse_events(session, base):
@@ -101,54 +127,20 @@ async def _timed(session: aiohttp.ClientSession, base: str) -> float:
     return seen - began
 
 
-async def _timed_on(socket: aiohttp.ClientWebSocketResponse) -> float:
-    """A turn on a socket that is open already, as agents do it."""
+async def first_frame(socket: aiohttp.ClientWebSocketResponse) -> float:
+    """The same for a turn on a socket that is open already, as agents do it."""
     began = time.perf_counter()
     await socket.send_json(body("websocket"))
     await socket.receive()
     seen = time.perf_counter()
-    while _END not in (await socket.receive()).data[:_HEAD]:
+    while not is_end((await socket.receive()).data):
         pass
     return seen - began
 
 
-async def first_event(
-    server: Served, direct: str, transport: str, rounds: int, streams: int = 1
-) -> dict[str, float]:
-    """Milliseconds to the first event, through the server and directly, in turns.
-
-    Args:
-        server: under test.
-        direct: the upstream's URL.
-        transport: `sse` or `websocket`.
-        rounds: pairs of requests for each stream.
-        streams: how many do so at the same time.
-    """
-    through: list[float] = []
-    straight: list[float] = []
-
-    async def lane(session: aiohttp.ClientSession) -> None:
-        async with connect(session, server.url) as socket:
-            for _ in range(rounds):
-                straight.append(await _timed_direct(session, direct))
-                if transport == "websocket":
-                    through.append(await _timed_on(socket))
-                else:
-                    through.append(await _timed(session, server.url))
-
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
-        await asyncio.gather(*(lane(session) for _ in range(streams)))
-    added = sorted(a - b for a, b in zip(through, straight, strict=True))
-    return {
-        "direct_p50_ms": statistics.median(straight) * 1e3,
-        "added_p50_ms": (statistics.median(through) - statistics.median(straight)) * 1e3,
-        "added_p99_ms": added[int(len(added) * 0.99)] * 1e3,
-    }
-
-
 async def idle_kb(server: Served, count: int) -> float:
     """Memory of one idle WebSocket, in KB."""
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+    async with client() as session:
         before = server.rss_mb()
         sockets = [await connect(session, server.url) for _ in range(count)]
         held = server.rss_mb() - before
@@ -157,23 +149,42 @@ async def idle_kb(server: Served, count: int) -> float:
     return held * 1024 / count
 
 
-async def turn_cpu_ms(server: Served, items: int, item_chars: int, turns: int) -> float:
-    """CPU of one full resend over WebSocket with a history of `items` messages, in ms."""
-    text = ("the quick brown fox \n" * (item_chars // 20 + 1))[:item_chars]
-    history = [
-        {"type": "message", "role": "user" if n % 2 == 0 else "assistant", "content": text}
-        for n in range(items)
+def history(items: int, chars: int) -> list[JSON]:
+    """A conversation of `items` messages; no two are equal."""
+    line = "the quick brown fox \n"
+    texts = [f"{n} " + line * (chars // len(line)) for n in range(items)]
+    return [
+        {"type": "message", "role": "assistant" if n % 2 else "user", "content": text}
+        for n, text in enumerate(texts)
     ]
-    history.append({"type": "message", "role": "user", "content": "go on"})
-    async with (
-        aiohttp.ClientSession() as session,
-        connect(session, server.url) as socket,
-    ):
-        began = 0.0
-        for turn in range(turns + 1):
-            if turn == 1:  # the first one warms up
-                began = server.cpu_seconds()
-            await socket.send_json(body("websocket", input=history))
-            while _END not in (await socket.receive()).data[:_HEAD]:
-                pass
+
+
+async def resend_ms(server: Served, items: int, chars: int, turns: int) -> float:
+    """CPU of one turn that sends its whole history of `items` messages, in ms."""
+    request = body("websocket", input=[*history(items, chars), *history(1, 20)])
+    async with client() as session, connect(session, server.url) as socket:
+        await _turn(socket, request)
+        began = server.cpu_seconds()
+        for _ in range(turns):
+            await _turn(socket, request)
         return (server.cpu_seconds() - began) / turns * 1e3
+
+
+async def continued_ms(server: Served, items: int, chars: int, turns: int) -> float:
+    """CPU of one turn that continues a history of `items` messages by its id, in ms."""
+    async with client() as session, connect(session, server.url) as socket:
+        last = await _turn(socket, body("websocket", input=history(items, chars)))
+        began = server.cpu_seconds()
+        for _ in range(turns):
+            more = {"previous_response_id": last["response"]["id"], "input": history(1, 20)}
+            last = await _turn(socket, body("websocket", **more))
+        return (server.cpu_seconds() - began) / turns * 1e3
+
+
+async def _turn(socket: aiohttp.ClientWebSocketResponse, request: JSON) -> JSON:
+    await socket.send_json(request)
+    while True:
+        message = await socket.receive()
+        if is_end(message.data):
+            answer: JSON = message.json()
+            return answer
