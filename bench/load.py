@@ -15,9 +15,7 @@ JSON = dict[str, Any]
 
 TRANSPORTS = ("sse", "websocket")
 GRAMMAR = Path(__file__).parents[1] / "tests/grammars/apply_patch.lark"
-_END = b'"type":"response.completed"'
-_ENDS = (_END, b'"type": "response.completed"', b'"response.failed"', b'"type":"error"')
-_HEAD = 200
+_ENDS = (b'"response.completed"', b'"response.failed"', b'"type":"error"', b'"type": "error"')
 
 
 def apply_patch() -> JSON:
@@ -68,8 +66,7 @@ async def websocket_events(
 
 def is_end(frame: bytes) -> bool:
     """Whether a frame is the last one of a turn."""
-    head = frame[:_HEAD]
-    return any(end in head for end in _ENDS)
+    return any(end in frame for end in _ENDS)
 
 
 def connect(session: aiohttp.ClientSession, base: str) -> Any:

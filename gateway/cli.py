@@ -20,18 +20,13 @@ from urllib.parse import urlsplit
 
 import click
 import msgspec
-from rich.console import Console
-from rich.text import Text
 
 from gateway import __version__
 from gateway.app import Gateway, bind, build_app, check_store
 from gateway.codex.catalog import catalog
 from gateway.codex.setup import DEFAULT_NAME, Wanted, provider_lines, v1
-from gateway.commands.codex import codex
-from gateway.commands.demo import demo
-from gateway.commands.doctor import doctor
+from gateway.commands.lazy import LazyGroup
 from gateway.commands.options import DEFAULT_URL, EXIT_USAGE
-from gateway.commands.replay import replay_files
 from gateway.config import CONFIG_VARIABLE, Config, ConfigError, load
 from gateway.server.collector import settle
 from gateway.server.credentials import upstream_key
@@ -56,14 +51,19 @@ _KEY_VARIABLE = "GATEWAY_KEY"
 log = logging.getLogger(__name__)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(LazyGroup):
+    lazy = {  # noqa: RUF012
+        "codex": "gateway.commands.codex:codex",
+        "demo": "gateway.commands.demo:demo",
+        "doctor": "gateway.commands.doctor:doctor",
+        "replay": "gateway.commands.replay:replay_files",
+    }
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="responses-gateway")
 def main() -> None:
     """The Responses API of coding agents in front of model servers that know only function tools."""
-
-
-for command in (codex, doctor, demo, replay_files):
-    main.add_command(command)
 
 
 @main.command()
@@ -190,10 +190,11 @@ async def _serve(
         await stack.enter_async_context(gateway)
         for name in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(name, stop.set)
-        console = Console(highlight=False, soft_wrap=True, quiet=quiet)
-        console.print(Text(f"{_NAME} {__version__} listens on {gateway.url}/v1", style="bold"))
+        if not quiet:
+            click.secho(f"{_NAME} {__version__} listens on {gateway.url}/v1", bold=True)
         target = await gateway.target()  # it has been asked; whether it answers is another matter
-        _show(console, config, gateway.url, target, note)
+        if not quiet:
+            _show(config, gateway.url, target, note)
         notifier.ready(describe())
         settle()
         await stop.wait()
@@ -232,27 +233,27 @@ def _with_store(config: Config) -> Config:
     return msgspec.structs.replace(config, store=store)
 
 
-def _show(console: Console, config: Config, url: str, target: Target, note: str) -> None:
+def _show(config: Config, url: str, target: Target, note: str) -> None:
     """What it talks to, and what Codex has to be told."""
     found = target.found
     how = f"{target.dialect.path}, profile {target.profile.name}: {found.how}"
     if not found.reachable:
         how += "; it is asked again with each turn"
-    console.print(Text(f"upstream  {_without_password(config.upstream.url)} ({how})"))
+    click.echo(f"upstream  {_without_password(config.upstream.url)} ({how})")
     if note:
-        console.print(Text(f"          {note}"))
-    console.print(Text(f"models    {', '.join(target.models) or 'none listed'}"))
-    console.print(Text(f"status    {url}/status"))
+        click.echo(f"          {note}")
+    click.echo(f"models    {', '.join(target.models) or 'none listed'}")
+    click.echo(f"status    {url}/status")
     key_env = _KEY_VARIABLE if config.access.keys_file else ""
     wanted = Wanted(
         url=v1(url), models=catalog(target.models, target.found.windows), key_env=key_env
     )
-    console.print(Text("\nCodex 0.171 or newer, by hand, in ~/.codex/config.toml:\n", style="dim"))
-    console.print(Text(provider_lines(wanted)))
-    console.print(Text("Any Codex, as a profile beside what you have:\n", style="dim"))
+    click.secho("\nCodex 0.171 or newer, by hand, in ~/.codex/config.toml:\n", dim=True)
+    click.echo(provider_lines(wanted))
+    click.secho("Any Codex, as a profile beside what you have:\n", dim=True)
     where = "" if url == DEFAULT_URL else f" --url {url}"
     key = f" --key-env {key_env}" if key_env else ""
-    console.print(Text(f"{_own_name()} codex --write{where}{key}\ncodex -p {DEFAULT_NAME}\n"))
+    click.echo(f"{_own_name()} codex --write{where}{key}\ncodex -p {DEFAULT_NAME}\n")
 
 
 def _own_name() -> str:

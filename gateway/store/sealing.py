@@ -8,13 +8,14 @@ import base64
 import binascii
 import contextlib
 import os
+from functools import cached_property
 from pathlib import Path
-from typing import Any
-
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from typing import TYPE_CHECKING, Any
 
 from gateway.wire.json import JSON, MalformedJSON, dumps, loads
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 KEY_BYTES = 32
 # What NIST SP 800-38D recommends for GCM.
@@ -27,7 +28,14 @@ class KeySealer:
     """Seals and unseals under one key of `KEY_BYTES` bytes."""
 
     def __init__(self, key: bytes) -> None:
-        self._cipher = AESGCM(key)
+        self._key = key
+
+    @cached_property
+    def _cipher(self) -> "AESGCM":
+        # Imported with the first sealed value: OpenSSL's binding is 6 MB, and most gateways never seal.
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        return AESGCM(self._key)
 
     def seal(self, value: JSON) -> str:
         """The value as a text that only this key can read."""
@@ -47,6 +55,8 @@ class KeySealer:
             raise ValueError("not a sealed value") from None
         if not raw.startswith(MARK):
             raise ValueError("not a sealed value of this form")
+        from cryptography.exceptions import InvalidTag
+
         nonce, sealed = raw[len(MARK) :][:NONCE_BYTES], raw[len(MARK) + NONCE_BYTES :]
         try:
             return loads(self._cipher.decrypt(nonce, sealed, MARK))

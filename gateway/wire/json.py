@@ -15,6 +15,8 @@ JSON = dict[str, Any]
 # orjson stops at 254 levels, msgspec and Python's own stack at about 1000. No request or schema
 # that we have seen is deeper than 30; what remains leaves room for wrapping an item into an event.
 MAX_DEPTH = 200
+# A text that long is a history: it has more openers than that, so that it would be walked after the counting.
+UNCOUNTED_CHARS = 100_000
 
 _decode = msgspec.json.Decoder().decode
 _encode_exact = msgspec.json.Encoder().encode
@@ -34,8 +36,7 @@ def loads(data: bytes | str) -> Any:
         value = _decode(data)
     except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
         raise MalformedJSON(str(error)) from error
-    # (Each level takes two characters, so most events need not even be counted.)
-    if len(data) > 2 * MAX_DEPTH and _may_be_deep(data) and _is_too_deep(value):
+    if _may_be_deep(data) and _is_too_deep(value):
         raise MalformedJSON(f"JSON is nested deeper than {MAX_DEPTH} levels")
     return value
 
@@ -62,7 +63,9 @@ def dumps_str(obj: Any) -> str:
 
 
 def _may_be_deep(data: bytes | str) -> bool:
-    """Counting openers costs nothing; only a text with many of them is walked."""
+    """Whether the text must be walked: counting openers is cheaper, except where there are many in any case."""
+    if not 2 * MAX_DEPTH < len(data) < UNCOUNTED_CHARS:
+        return len(data) >= UNCOUNTED_CHARS  # each level takes two characters
     if isinstance(data, str):
         return data.count("[") + data.count("{") > MAX_DEPTH
     return data.count(b"[") + data.count(b"{") > MAX_DEPTH

@@ -4,6 +4,7 @@ import json
 import tomllib
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -99,6 +100,8 @@ def test_demo_without_the_gateway_that_was_named(home: Path) -> None:
 def test_help_names_every_option(command: str) -> None:
     done = run(command, "--help")
     assert done.exit_code == 0
-    for option in main.commands[command].params:
+    found = main.get_command(click.Context(main), command)
+    assert found is not None
+    for option in found.params:
         for name in option.opts:
             assert name in done.stdout
