@@ -25,6 +25,9 @@ MODEL_ALIAS = "smollm2-135m"
 SLOT_TOKENS = 8192
 # Two, so that Codex's sub-agent or compaction on a second socket does not wait for the first.
 SLOTS = 2
+# A model this small may go round in circles until its context is full, minutes on a busy machine; a client that asks
+# for more than this gets more.
+ANSWER_TOKENS = 512
 # Loading takes about 1 s on two idle cores, 5 s on two busy ones.
 HEALTH_SECONDS = 60.0
 HEALTH_PAUSE = 0.05
@@ -76,6 +79,7 @@ def parameters(port: int) -> Any:
     params.model_alias = {MODEL_ALIAS}
     params.n_ctx = SLOT_TOKENS * SLOTS
     params.n_parallel = SLOTS
+    params.n_predict = ANSWER_TOKENS
     params.warmup = False
     params.use_jinja = True
     params.chat_template = TEMPLATE.read_text(encoding="utf-8")

@@ -1,5 +1,6 @@
 """The real Codex CLI in front of a real llama.cpp with a real (very small) model."""
 
+import json
 from pathlib import Path
 
 import aiohttp
@@ -18,6 +19,10 @@ FEW_TOOLS = [
 ]
 
 
+# The small model sometimes goes round in circles until its answer is cut: Codex calls that a failed turn, rightly.
+ATTEMPTS = 4
+
+
 @pytest.mark.parametrize("websocket", [True, False], ids=["ws", "sse"])
 async def test_a_text_turn_completes(tmp_path: Path, websocket: bool) -> None:
     folder = tmp_path / "gateway"
@@ -31,8 +36,12 @@ async def test_a_text_turn_completes(tmp_path: Path, websocket: bool) -> None:
             context_window=model.context_tokens,
             arguments=FEW_TOOLS,
         )
-        run = (await codex.exec("Say hello.")).check()
-    assert run.message.strip()
+        for _ in range(ATTEMPTS):
+            run = await codex.exec("Say hello.")
+            if run.events[-1]["type"] == "turn.completed":
+                break
+            assert "max_output_tokens" in json.dumps(run.events)
+    assert run.check().message.strip()
     usage = run.events[-1]["usage"]
     assert usage["input_tokens"] > 500
     assert usage["output_tokens"] > 0
