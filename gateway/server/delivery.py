@@ -53,23 +53,23 @@ class Delivery:
         self._period = heartbeat_seconds
         self._loop = asyncio.get_running_loop()
         self._sent_at = self._loop.time()
-        # Cleared while events are being sent. (A lock is three coroutines an event.)
-        self._is_free = asyncio.Event()
-        self._is_free.set()
+        # Of this loop and the heartbeat one sends at a time. (A lock is three coroutines an event.)
+        self._is_sending = False
+        self._waiter: asyncio.Future[None] | None = None
         self._beating: asyncio.Task[None] | None = None
         self.is_live = sink.is_live
         # When the model server's first bytes came (`time.monotonic`).
         self.heard_at: float | None = None
 
     def hear(self) -> None:
-        """The model server has said something."""
-        if self.heard_at is None:
-            self.heard_at = time.monotonic()
+        """The model server has said its first word."""
+        self.heard_at = time.monotonic()
 
     async def flush(self) -> None:
         """Send what is ready; returns when the transport has room again (back-pressure)."""
-        while not self._is_free.is_set():  # a heartbeat is on its way
-            await self._is_free.wait()
+        if self._is_sending:  # a heartbeat is on its way; it never waits itself
+            self._waiter = self._loop.create_future()
+            await self._waiter
         events = self._turn.events_to_send()
         if not events:
             return
@@ -77,13 +77,15 @@ class Delivery:
         if self._beating is None and self.is_live and not self._turn.is_done:
             self._beating = self._loop.create_task(self._beat())
         self.watch.sent(events)
-        self._is_free.clear()
+        self._is_sending = True
         try:
             await self._sink.send(events)
         except ConnectionError as error:
             raise ClientGone from error
         finally:
-            self._is_free.set()
+            self._is_sending = False
+            if self._waiter is not None and not self._waiter.done():
+                self._waiter.set_result(None)
         self._sent_at = self._loop.time()
 
     def stop(self) -> None:
@@ -97,7 +99,7 @@ class Delivery:
                 silence = self._loop.time() - self._sent_at
                 if silence < self._period:
                     await asyncio.sleep(self._period - silence)
-                elif self._is_free.is_set():
+                elif not self._is_sending:
                     self._turn.heartbeat()
                     await self.flush()
                 elif silence < SEND_SECONDS:

@@ -285,7 +285,8 @@ async def _read(answer: Answer, turn: Turn, target: Target, delivery: Delivery) 
     reader = target.dialect.reader(answer.content_type)
     try:
         while chunk := await answer.chunk():
-            delivery.hear()
+            if delivery.heard_at is None:
+                delivery.hear()
             delivery.watch.received(chunk)
             for event in reader.feed(chunk):
                 turn.receive(event)

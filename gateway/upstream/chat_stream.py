@@ -103,8 +103,8 @@ class ChatReader(AnswerReader):
         reason = choice.get("finish_reason")
         if reason:  # Q15: after the delta that came with it
             self._finish_reason = str(reason).lower()
-        usage = read_usage(choice.get("usage"))  # Moonshot
-        if usage is not None:
+        given = choice.get("usage")  # Moonshot
+        if given and (usage := read_usage(given)) is not None:
             self._assembly.usage(usage)
 
     def _delta(self, delta: JSON) -> None:

@@ -76,7 +76,7 @@ class Answer:
                 f"The model server at {self._host} broke off its answer.",
                 code="upstream_broke_off",
             ) from None
-        self._silence.end()
+        self._silence.since = None  # what the client takes to read that is not the server's silence
         return chunk
 
     def end(self) -> None:
@@ -125,19 +125,16 @@ class Silence:
         self._seconds = seconds
         self._end = end
         self._loop = asyncio.get_running_loop()
-        self._since: float | None = None
+        # When the read has begun that is going on; None between two reads.
+        self.since: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.was_too_long = False
 
     def begin(self) -> None:
         """A read begins."""
-        self._since = self._loop.time()
+        self.since = self._loop.time()
         if self._timer is None and self._seconds is not None:
             self._timer = self._loop.call_later(self._seconds, self._look)
-
-    def end(self) -> None:
-        """It has brought something; what the client takes to read that is not the server's silence."""
-        self._since = None
 
     def stop(self) -> None:
         """The stream is over."""
@@ -147,7 +144,7 @@ class Silence:
 
     def _look(self) -> None:
         assert self._seconds is not None
-        waited = 0.0 if self._since is None else self._loop.time() - self._since
+        waited = 0.0 if self.since is None else self._loop.time() - self.since
         if waited >= self._seconds:
             self.was_too_long = True
             self._end()

@@ -64,7 +64,7 @@ class Framing:
 
 
 def decode(data: str) -> Any:
-    """One payload; half a surrogate pair or a raw control character in it is mended.
+    """One payload, mended where it needs that.
 
     Raises:
         MalformedJSON: it is no JSON even so.
@@ -72,10 +72,19 @@ def decode(data: str) -> Any:
     try:
         return loads(data)
     except MalformedJSON:
-        try:
-            return loads(dumps(_mend(json.loads(data, strict=False))))
-        except (ValueError, RecursionError) as error:
-            raise MalformedJSON(str(error)) from error
+        return decode_mended(data)
+
+
+def decode_mended(data: str) -> Any:
+    """One payload that is no JSON as it stands: half a surrogate pair or a raw control character is mended.
+
+    Raises:
+        MalformedJSON: it is no JSON even so.
+    """
+    try:
+        return loads(dumps(_mend(json.loads(data, strict=False))))
+    except (ValueError, RecursionError) as error:
+        raise MalformedJSON(str(error)) from error
 
 
 def _mend(value: Any) -> Any:

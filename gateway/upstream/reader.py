@@ -8,8 +8,8 @@ from abc import ABC, abstractmethod
 
 from gateway.upstream.assembly import ENDED_EARLY, Assembly
 from gateway.upstream.errors import find_error, read_fault, read_text
-from gateway.upstream.framing import Framing, decode
-from gateway.wire.json import JSON, MalformedJSON
+from gateway.upstream.framing import Framing, decode_mended
+from gateway.wire.json import JSON, MalformedJSON, loads
 from gateway.wire.sse import SSETooLarge
 
 
@@ -80,10 +80,13 @@ class AnswerReader(ABC):
             self._on_done_marker()
             return
         try:
-            payload = decode(data)
-        except MalformedJSON as error:
-            self._unreadable(data, str(error))
-            return
+            payload = loads(data)
+        except MalformedJSON:
+            try:
+                payload = decode_mended(data)
+            except MalformedJSON as error:
+                self._unreadable(data, str(error))
+                return
         if type(payload) is dict:
             self._read(name, payload)
         else:

@@ -36,7 +36,8 @@ def loads(data: bytes | str) -> Any:
         value = _decode(data)
     except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
         raise MalformedJSON(str(error)) from error
-    if _may_be_deep(data) and _is_too_deep(value):
+    # (Each level takes two characters, so most events need not even be asked about.)
+    if len(data) > 2 * MAX_DEPTH and _may_be_deep(data) and _is_too_deep(value):
         raise MalformedJSON(f"JSON is nested deeper than {MAX_DEPTH} levels")
     return value
 
@@ -64,8 +65,8 @@ def dumps_str(obj: Any) -> str:
 
 def _may_be_deep(data: bytes | str) -> bool:
     """Whether the text must be walked: counting openers is cheaper, except where there are many in any case."""
-    if not 2 * MAX_DEPTH < len(data) < UNCOUNTED_CHARS:
-        return len(data) >= UNCOUNTED_CHARS  # each level takes two characters
+    if len(data) >= UNCOUNTED_CHARS:
+        return True
     if isinstance(data, str):
         return data.count("[") + data.count("{") > MAX_DEPTH
     return data.count(b"[") + data.count(b"{") > MAX_DEPTH
