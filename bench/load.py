@@ -82,6 +82,8 @@ async def drain(session: aiohttp.ClientSession, base: str, transport: str, **mor
     total = 0
     async for count in EVENTS[transport](session, base, **more):
         total += count
+    if not total:
+        raise RuntimeError("a stream without an event")
     return total
 
 
