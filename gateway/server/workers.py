@@ -99,7 +99,9 @@ class _Parent:
         self._workers.remove(worker)
         _, status = os.waitpid(worker.pid, 0)
         code = os.waitstatus_to_exitcode(status)
-        if code != 0 or not self._is_ending:
+        # Told to end before it could listen for that: it has done as it was told.
+        is_as_told = self._is_ending and code in (0, -signal.SIGTERM)
+        if not is_as_told:
             log.error("worker %d ended with %d", worker.pid, code)
             self._has_failed = True
             self._end(signal.SIGTERM, None)
