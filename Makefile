@@ -21,8 +21,9 @@ lint: .venv/stamp-dev types    ## format, style, types, layers, links
 types: .venv/stamp-dev
 	$(BIN)/mypy --strict gateway
 
+# Four processes on any machine: most of a test's time is waiting for sockets, disks and children.
 test: .venv/stamp-dev          ## the whole suite without a network
-	PYTHONASYNCIODEBUG=1 $(BIN)/python -m pytest -n auto $(ARGS)
+	PYTHONASYNCIODEBUG=1 $(BIN)/python -m pytest -n 4 $(ARGS)
 
 peers: .venv/stamp-peers       ## against real clients and a real model; minutes, needs npm
 	$(BIN)/python -m pytest tests/peers --timeout=300 $(ARGS)
