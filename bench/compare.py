@@ -7,6 +7,7 @@ script for every gateway. A cell is `yes`, or what happened instead. Peers: see 
 """
 
 import asyncio
+import itertools
 import json
 import sys
 import tempfile
@@ -34,7 +35,11 @@ PATCH = f"*** Begin Patch\n*** Add File: made.txt\n+{WORD}\n*** End Patch\n"
 class Bench:
     """One gateway in front of a scripted model server whose script is changed by each check."""
 
-    def __init__(self, served: Served, upstream: ScriptedUpstream, script: list[Script]) -> None:
+    def __init__(
+        self, folder: Path, served: Served, upstream: ScriptedUpstream, script: list[Script]
+    ) -> None:
+        self._folder = folder
+        self._runs = itertools.count()
         self.served = served
         self.upstream = upstream
         self._script = script
@@ -46,9 +51,8 @@ class Bench:
 
     async def codex(self, *, model: str, websocket: bool, mcp: bool = False) -> tuple[Codex, Any]:
         """One `codex exec`, and how it went."""
-        folder = Path(tempfile.mkdtemp(prefix="compare-"))
-        url = self.served.url
-        codex = Codex(folder / "codex", url, websocket=websocket, model=model, mcp=mcp)
+        folder = self._folder / f"codex{next(self._runs)}"
+        codex = Codex(folder, self.served.url, websocket=websocket, model=model, mcp=mcp)
         codex.env["GATEWAY_KEY"] = KEY
         return codex, await codex.exec("do it", seconds=SECONDS)
 
@@ -201,7 +205,8 @@ async def column(name: str) -> dict[str, str]:
             peer = PEERS.get(name)
             start = gateway(upstream.url, "chat") if peer is None else peer.serve(upstream.url)
             served = await asyncio.to_thread(stack.enter_context, start)
-            bench = Bench(served, upstream, script)
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            bench = Bench(folder, served, upstream, script)
             websocket = peer is None or "websocket" in peer.transports
             for title, check in CHECKS.items():
                 try:
