@@ -205,7 +205,9 @@ async def column(name: str) -> dict[str, str]:
             peer = PEERS.get(name)
             start = gateway(upstream.url, "chat") if peer is None else peer.serve(upstream.url)
             served = await asyncio.to_thread(stack.enter_context, start)
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            folder = Path(
+                stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
+            )
             bench = Bench(folder, served, upstream, script)
             websocket = peer is None or "websocket" in peer.transports
             for title, check in CHECKS.items():
